@@ -1,0 +1,88 @@
+"""What one round came to: its attempts, and one of three ends."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TypeAlias
+
+from casework.config.privacy_profile import ProviderClass
+from casework.gateway.errors import FailureKind
+from casework.gateway.messages import Cost, Usage
+from casework.strict_json import JSON
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Served:
+    """One call to one target: who, when, and whether the document left for it."""
+
+    provider: str
+    model: str
+    provider_class: ProviderClass
+    key_label: str | None
+    started_at: datetime
+    elapsed_ms: int
+    sent: bool
+    """Whether any byte of the request may have reached the provider; True when in doubt."""
+    request_bytes: int
+    """Size of the messages in UTF-8, whether sent or not."""
+    usage: Usage | None
+    cost: Cost | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attempt:
+    """A call that failed, and how."""
+
+    served: Served
+    kind: FailureKind
+    http_status: int | None = None
+    schema_pointer: str | None = None
+    """JSON Pointer into the schema (never into the answer) of the rule that was broken."""
+
+
+@dataclass(frozen=True, slots=True)
+class Validator:
+    """Which engine accepted the answer; verdicts of engines differ, so it is recorded."""
+
+    engine: str
+    version: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoundSucceeded:
+    """A target gave an answer that passed validation."""
+
+    started_at: datetime
+    elapsed_ms: int
+    attempts: tuple[Attempt, ...]
+    """Earlier failures of this round, in order."""
+    served: Served
+    output: JSON
+    surrogates_replaced: int
+    validator: Validator
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoundErred:
+    """A controlled error ended the round; no further target was asked."""
+
+    started_at: datetime
+    elapsed_ms: int
+    attempts: tuple[Attempt, ...]
+    """Earlier failures of this round, in order, without the final one."""
+    final: Attempt
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoundUnavailable:
+    """Every target failed in a way that may pass."""
+
+    started_at: datetime
+    elapsed_ms: int
+    attempts: tuple[Attempt, ...]
+    retry_after_seconds: float | None
+    """The longest wait that a target asked for, not clamped; None if none did."""
+
+
+RoundOutcome: TypeAlias = RoundSucceeded | RoundErred | RoundUnavailable
