@@ -1,0 +1,229 @@
+"""The face of the gateway: plan a round, explain it, walk it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Final, Self
+
+from casework.config.gateway_config import GatewayConfig
+from casework.config.privacy_profile import PrivacyProfile
+from casework.config.providers import ProviderConfig
+from casework.errors import ConfigurationError, InvalidRequest
+from casework.gateway.clock import Clock, SystemClock
+from casework.gateway.credentials import credentials_for
+from casework.gateway.messages import PARAMETERS, Credential, LLMRequest, ProviderCall
+from casework.gateway.outcomes import RoundOutcome
+from casework.gateway.privacy import Eligibility, judge
+from casework.gateway.providers import BUILT_IN
+from casework.gateway.providers.provider import LLMProvider, ProviderFactory
+from casework.gateway.round import Plan, RoundPolicy, Target, walk_round
+from casework.gateway.validation import compile_schema
+from casework.strict_json import JSON, JSONObject, sha256_hex
+
+ANSWERING_FILES: Final = frozenset({"rules", "llamacpp"})
+"""Adapters whose file decides the answer, so that its digest belongs to the configuration."""
+
+
+class LLMGateway:
+    """Ask the configured providers, in order, under a privacy profile.
+
+    The gateway keeps no state of a request. It may be used from several event loops, one after
+    another; ``aclose`` lets go of what belongs to the running one.
+
+    Args:
+        config: The providers and settings.
+        adapters: Factories for adapters that Casework does not ship, by adapter name.
+        clock: The time; another one in tests.
+        environ: Where ``api_key_env`` names are looked up; the process environment by default.
+
+    Raises:
+        ConfigurationError: An enabled provider names an adapter that nobody registered.
+    """
+
+    def __init__(
+        self,
+        config: GatewayConfig,
+        *,
+        adapters: Mapping[str, ProviderFactory] | None = None,
+        clock: Clock | None = None,
+        environ: Mapping[str, str] | None = None,
+    ) -> None:
+        self.config = config
+        self.clock: Clock = clock or SystemClock()
+        self._environ = os.environ if environ is None else environ
+        self._factories = {**BUILT_IN, **(adapters or {})}
+        self._adapters: dict[str, LLMProvider] = {}
+        self._file_digests: dict[str, str] = {}
+        self._turns: dict[str, int] = {}
+        for provider in config.enabled_providers:
+            if provider.adapter not in self._factories:
+                raise ConfigurationError(
+                    f"provider {provider.id!r} names the unknown adapter {provider.adapter!r}",
+                    code="unknown_adapter",
+                    remedy=f"use one of {', '.join(sorted(self._factories))}, or register it",
+                )
+
+    def explain(self, profile: PrivacyProfile | None = None) -> tuple[Eligibility, ...]:
+        """List every provider in order with the verdict that a real call would act on.
+
+        Contacts nobody and reads no key.
+        """
+        return judge(self.config, self.config.privacy_profile.narrowed_by(profile))
+
+    def plan(self, request: LLMRequest, policy: RoundPolicy = RoundPolicy.DURABLE) -> Plan:
+        """Decide whom a round for this request would ask, without contacting anybody.
+
+        Raises:
+            ConfigurationError: No provider is eligible, or a needed key is missing.
+            InvalidRequest: The parameters or the output schema are not allowed.
+        """
+        _check_parameters(request)
+        schema = compile_schema(request.output_schema, engine=self.config.validation.engine)
+        profile = self.effective_profile(request)
+        eligible = tuple(v.provider for v in judge(self.config, profile) if v.eligible)
+        if not eligible:
+            raise ConfigurationError(
+                f"no enabled provider is eligible under the profile {profile.value}",
+                code="no_eligible_provider",
+                remedy="see `casework explain`",
+            )
+        credentials = {p.id: self._lend(p) for p in eligible}
+        return Plan(
+            targets=tuple(self._target(p, credentials[p.id], request) for p in eligible),
+            schema=schema,
+            policy=policy,
+            request_bytes=sum(len(m.content.encode("utf-8")) for m in request.messages),
+            configuration=self._configuration(eligible, profile),
+        )
+
+    async def complete_round(
+        self,
+        request: LLMRequest,
+        policy: RoundPolicy = RoundPolicy.DURABLE,
+        *,
+        plan: Plan | None = None,
+    ) -> RoundOutcome:
+        """Walk one round for a request and return what it came to.
+
+        Args:
+            request: What to ask.
+            policy: What a failure means for the walk.
+            plan: A plan already made by :meth:`plan` for the same request and policy.
+
+        Raises:
+            ConfigurationError: See :meth:`plan`.
+            InvalidRequest: See :meth:`plan`.
+        """
+        return await walk_round(plan or self.plan(request, policy), self.clock)
+
+    def effective_profile(self, request: LLMRequest) -> PrivacyProfile:
+        """Return the narrower of the configured profile and the request's own."""
+        return self.config.privacy_profile.narrowed_by(request.privacy_profile)
+
+    async def aclose(self) -> None:
+        """Let go of every connection and process that the running loop opened."""
+        for adapter in self._adapters.values():
+            await adapter.aclose()
+
+    async def __aenter__(self) -> Self:
+        """Return the gateway itself."""
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Let go, as :meth:`aclose` does."""
+        await self.aclose()
+
+    def _target(
+        self, provider: ProviderConfig, credential: Credential | None, request: LLMRequest
+    ) -> Target:
+        adapter = self._adapters.get(provider.id)
+        if adapter is None:
+            adapter = self._adapters[provider.id] = self._factories[provider.adapter](provider)
+        call = ProviderCall(
+            model=provider.model,
+            messages=request.messages,
+            output_schema=request.output_schema,
+            schema_name=request.schema_name,
+            parameters=request.parameters,
+            data=request.data,
+        )
+        return Target(provider, adapter, credential, call, self.config.cost.currency)
+
+    def _lend(self, provider: ProviderConfig) -> Credential | None:
+        """Lend the provider's keys in turn, so that each is used equally often."""
+        keys = credentials_for(provider, self._environ)
+        if not keys:
+            return None
+        turn = self._turns.get(provider.id, 0)
+        self._turns[provider.id] = turn + 1
+        return keys[turn % len(keys)]
+
+    def _configuration(
+        self, eligible: tuple[ProviderConfig, ...], profile: PrivacyProfile
+    ) -> JSONObject:
+        retry = self.config.retry
+        providers: list[JSON] = [self._describe(provider) for provider in eligible]
+        return {
+            "providers": providers,
+            "privacy_profile": profile.value,
+            "validation_engine": self.config.validation.engine,
+            "max_attempts": retry.rounds_max,
+            "retry_delay_seconds": float(retry.retry_delay_seconds),
+            "blocked_retry_seconds": float(retry.blocked_retry_seconds),
+        }
+
+    def _describe(self, provider: ProviderConfig) -> JSONObject:
+        rates = provider.rates
+        described: JSONObject = {
+            "id": provider.id,
+            "adapter": provider.adapter,
+            "model": provider.model,
+            "url_sha256": sha256_hex(provider.base_url.encode()) if provider.base_url else None,
+            "class": provider.provider_class.value,
+            "response_format": provider.response_format,
+            "token_parameter": provider.token_parameter,
+            "max_request_bytes": provider.request_bytes_max,
+            "max_response_bytes": provider.response_bytes_max,
+            "timeout_seconds": float(provider.timeout_seconds),
+            "rates": None
+            if rates is None
+            else {
+                "input_per_million": str(rates.input_per_million),
+                "output_per_million": str(rates.output_per_million),
+            },
+            "cost_currency": (rates and rates.currency) or self.config.cost.currency,
+        }
+        if provider.adapter in ANSWERING_FILES and provider.file is not None:
+            described["file_sha256"] = self._file_digest(provider)
+        return described
+
+    def _file_digest(self, provider: ProviderConfig) -> str:
+        known = self._file_digests.get(provider.id)
+        if known is None:
+            try:
+                content = provider.file.read_bytes() if provider.file else b""
+            except OSError as error:
+                raise ConfigurationError(
+                    f"the file of provider {provider.id!r} cannot be read",
+                    code="provider_file_unreadable",
+                    remedy="check the provider's `file` setting",
+                ) from error
+            known = self._file_digests[provider.id] = sha256_hex(content)
+        return known
+
+
+def _check_parameters(request: LLMRequest) -> None:
+    for name in request.parameters:
+        if name not in PARAMETERS:
+            raise InvalidRequest(
+                f"the parameter {name!r} is not one that a request may set",
+                code="parameter_not_allowed",
+                remedy=f"use only {', '.join(sorted(PARAMETERS))}",
+            )

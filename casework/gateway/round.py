@@ -1,0 +1,219 @@
+"""The round: one ordered walk through the eligible targets, ended by the first validated answer.
+
+Nothing else in Casework asks a second target because a first one failed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final, TypeAlias, assert_never
+
+from casework.config.providers import ProviderConfig
+from casework.gateway.clock import Clock, Deadline
+from casework.gateway.errors import POLICY, FailureKind, ProviderFailure
+from casework.gateway.messages import Credential, ProviderCall, ProviderReply, Usage
+from casework.gateway.outcomes import (
+    Attempt,
+    RoundErred,
+    RoundOutcome,
+    RoundSucceeded,
+    RoundUnavailable,
+    Served,
+)
+from casework.gateway.prices import cost_of
+from casework.gateway.providers.provider import LLMProvider
+from casework.gateway.validation import (
+    AcceptedAnswer,
+    CompiledSchema,
+    RejectedAnswer,
+    judge_reply,
+)
+from casework.strict_json import JSONObject
+
+_logger = logging.getLogger(__name__)
+
+ABANDON_SECONDS: Final = 1.0
+"""How long a cancelled adapter may take to let go before its round goes on without it."""
+
+
+class RoundPolicy(StrEnum):
+    """What a failure means for the walk."""
+
+    DURABLE = "durable"
+    """One call a target; only what may pass by itself leads to the next target."""
+
+    def goes_on_after(self, kind: FailureKind) -> bool:
+        """Tell whether the walk asks the next target after this failure."""
+        match self:
+            case RoundPolicy.DURABLE:
+                return POLICY[kind].temporary
+            case _:
+                assert_never(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """One provider with one model and settings, and the call that it is to be asked."""
+
+    provider: ProviderConfig
+    adapter: LLMProvider
+    credential: Credential | None
+    call: ProviderCall
+    currency: str
+    """Currency of its prices, unless its own rates name another."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """The targets that a round walks, in order, and what it asks of them."""
+
+    targets: tuple[Target, ...]
+    schema: CompiledSchema
+    policy: RoundPolicy
+    request_bytes: int
+    """Size of the messages in UTF-8."""
+    configuration: JSONObject
+    """Everything of the configuration that may change the answer, without addresses or secrets."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Answered:
+    served: Served
+    answer: AcceptedAnswer
+
+
+@dataclass(frozen=True, slots=True)
+class _Failed:
+    attempt: Attempt
+    retry_after_seconds: float | None
+
+
+_Visit: TypeAlias = _Answered | _Failed
+
+
+async def walk_round(plan: Plan, clock: Clock) -> RoundOutcome:
+    """Ask the plan's targets in order until one gives a validated answer or a final error."""
+    started_at, begun = clock.now(), clock.monotonic()
+    attempts: list[Attempt] = []
+    retry_after: float | None = None
+    for target in plan.targets:
+        visit = await _visit(plan, target, clock)
+        match visit:
+            case _Answered():
+                return RoundSucceeded(
+                    started_at=started_at,
+                    elapsed_ms=_milliseconds_since(begun, clock),
+                    attempts=tuple(attempts),
+                    served=visit.served,
+                    output=visit.answer.output,
+                    surrogates_replaced=visit.answer.surrogates_replaced,
+                    validator=plan.schema.validator,
+                )
+            case _Failed() if not plan.policy.goes_on_after(visit.attempt.kind):
+                return RoundErred(
+                    started_at=started_at,
+                    elapsed_ms=_milliseconds_since(begun, clock),
+                    attempts=tuple(attempts),
+                    final=visit.attempt,
+                )
+            case _Failed():
+                attempts.append(visit.attempt)
+                retry_after = _longer(retry_after, visit.retry_after_seconds)
+            case _:
+                assert_never(visit)
+    return RoundUnavailable(
+        started_at=started_at,
+        elapsed_ms=_milliseconds_since(begun, clock),
+        attempts=tuple(attempts),
+        retry_after_seconds=retry_after,
+    )
+
+
+async def _visit(plan: Plan, target: Target, clock: Clock) -> _Visit:
+    """Call one target once and judge what came back."""
+    started_at, begun = clock.now(), clock.monotonic()
+    result = await _call(target, clock)
+    elapsed_ms = _milliseconds_since(begun, clock)
+    usage = result.usage if isinstance(result, ProviderReply) else None
+    served = Served(
+        provider=target.provider.id,
+        model=target.provider.model,
+        provider_class=target.provider.provider_class,
+        key_label=target.credential.label if target.credential else None,
+        started_at=started_at,
+        elapsed_ms=elapsed_ms,
+        sent=True if isinstance(result, ProviderReply) else result.sent,
+        request_bytes=plan.request_bytes,
+        usage=usage,
+        cost=cost_of(usage or Usage(), target.provider.rates, currency=target.currency),
+    )
+    if isinstance(result, ProviderFailure):
+        attempt = Attempt(served=served, kind=result.kind, http_status=result.http_status)
+        return _Failed(attempt, result.retry_after_seconds)
+    verdict = judge_reply(result, plan.schema)
+    match verdict:
+        case AcceptedAnswer():
+            return _Answered(served, verdict)
+        case RejectedAnswer():
+            rejected = Attempt(
+                served=served, kind=verdict.kind, schema_pointer=verdict.schema_pointer
+            )
+            return _Failed(rejected, None)
+        case _:
+            assert_never(verdict)
+
+
+async def _call(target: Target, clock: Clock) -> ProviderReply | ProviderFailure:
+    """Make the call in a task of its own, so that its deadline holds whatever the adapter does."""
+    deadline = Deadline.after(target.provider.timeout_seconds, clock)
+    task = asyncio.ensure_future(
+        target.adapter.complete(target.call, credential=target.credential, deadline=deadline)
+    )
+    try:
+        await asyncio.wait({task}, timeout=deadline.remaining())
+    finally:
+        in_time = task.done()
+        if not in_time:
+            await _abandon(task)
+    if not in_time or task.cancelled():
+        return ProviderFailure(FailureKind.TIMEOUT)
+    failure = task.exception()
+    if failure is None:
+        return task.result()
+    if isinstance(failure, ProviderFailure):
+        return failure
+    if not isinstance(failure, Exception):
+        raise failure
+    _logger.error(
+        "adapter defect",
+        extra={
+            "action": "adapter_defect",
+            "provider": target.provider.id,
+            "exception": type(failure).__name__,
+        },
+    )
+    return ProviderFailure(FailureKind.UNKNOWN)
+
+
+async def _abandon(task: asyncio.Future[ProviderReply]) -> None:
+    """Cancel a call and give it a moment to close its socket; a later answer is thrown away."""
+    task.cancel()
+    task.add_done_callback(_swallow)
+    await asyncio.wait({task}, timeout=ABANDON_SECONDS)
+
+
+def _swallow(task: asyncio.Future[ProviderReply]) -> None:
+    if not task.cancelled():
+        task.exception()
+
+
+def _milliseconds_since(begun: float, clock: Clock) -> int:
+    return round((clock.monotonic() - begun) * 1000)
+
+
+def _longer(one: float | None, other: float | None) -> float | None:
+    waits = [wait for wait in (one, other) if wait is not None]
+    return max(waits) if waits else None

@@ -1,0 +1,242 @@
+"""The immutable file that records one finished round: written once, read for ever."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final, assert_never
+
+from casework.checkpoints.records import OperationError, OperationStatus, parse_time, write_time
+from casework.errors import FormatError
+from casework.gateway.outcomes import (
+    Attempt,
+    RoundErred,
+    RoundOutcome,
+    RoundSucceeded,
+    RoundUnavailable,
+    Served,
+)
+from casework.runner.fingerprints import RequestRecord
+from casework.runner.operation import RoundResult
+from casework.strict_json import JSON, InvalidJSON, JSONObject, canonical, digest, parse
+
+OUTCOME_SCHEMA: Final = "llm-outcome/1"
+
+_RESULTS: Final = {
+    "success": OperationStatus.SUCCESS,
+    "error": OperationStatus.ERROR,
+    "temporary_failure": OperationStatus.RETRY_PENDING,
+}
+
+
+def request_path(ophash: str) -> str:
+    """Return where an operation's request stands in its package."""
+    return f"llm/operations/{ophash}/request.json"
+
+
+def outcome_path(ophash: str, number: int) -> str:
+    """Return where the outcome of a round stands in its package; rounds count from 1."""
+    return f"llm/operations/{ophash}/outcome-{number:04d}.json"
+
+
+def write_outcome(
+    outcome: RoundOutcome, *, number: int, request: RequestRecord, unconfirmed: list[JSON]
+) -> bytes:
+    """Return the bytes of an outcome file.
+
+    Args:
+        outcome: What the round came to.
+        number: The round's number, from 1.
+        request: The request it answered.
+        unconfirmed: Earlier starts of this round whose end nobody saw, each perhaps paid for.
+    """
+    body: JSONObject = {
+        "schema": OUTCOME_SCHEMA,
+        "round": number,
+        "request_fingerprint": request.request_fingerprint,
+        "config_fingerprint": request.config_fingerprint,
+        "prompt_version": request.body["prompt_version"],
+        "started_at": write_time(outcome.started_at),
+        "elapsed_ms": outcome.elapsed_ms,
+        "attempts": [_attempt(attempt) for attempt in outcome.attempts],
+        "unconfirmed": unconfirmed,
+        **_end(outcome),
+    }
+    return canonical(body)
+
+
+def _end(outcome: RoundOutcome) -> JSONObject:
+    """Return the members that differ between the three ends of a round."""
+    match outcome:
+        case RoundSucceeded():
+            return {
+                "result": "success",
+                **_served(outcome.served),
+                "call_elapsed_ms": outcome.served.elapsed_ms,
+                "output": outcome.output,
+                "output_sha256": digest(outcome.output),
+                "surrogates_replaced": outcome.surrogates_replaced,
+                "validator": {
+                    "engine": outcome.validator.engine,
+                    "version": outcome.validator.version,
+                },
+                "error": None,
+                "http_status": None,
+                "schema_pointer": None,
+            }
+        case RoundErred(final=final):
+            return {
+                "result": "error",
+                **_served(final.served),
+                "call_elapsed_ms": final.served.elapsed_ms,
+                **_without_output(),
+                "error": final.kind.value,
+                "http_status": final.http_status,
+                "schema_pointer": final.schema_pointer,
+            }
+        case RoundUnavailable():
+            return {
+                "result": "temporary_failure",
+                **_nobody(),
+                **_without_output(),
+                "error": None,
+                "http_status": None,
+                "schema_pointer": None,
+                "retry_after_seconds": outcome.retry_after_seconds,
+            }
+        case _:
+            assert_never(outcome)
+
+
+def _served(served: Served) -> JSONObject:
+    return {
+        "provider": served.provider,
+        "model": served.model,
+        "provider_class": served.provider_class.value,
+        "key_label": served.key_label,
+        "sent": served.sent,
+        "request_bytes": served.request_bytes,
+        "usage": served.usage.to_json() if served.usage else None,
+        "cost": served.cost.to_json() if served.cost else None,
+    }
+
+
+def _nobody() -> JSONObject:
+    return {
+        "provider": None,
+        "model": None,
+        "provider_class": None,
+        "key_label": None,
+        "sent": None,
+        "request_bytes": None,
+        "usage": None,
+        "cost": None,
+        "call_elapsed_ms": None,
+    }
+
+
+def _without_output() -> JSONObject:
+    return {
+        "output": None,
+        "output_sha256": None,
+        "surrogates_replaced": None,
+        "validator": None,
+    }
+
+
+def _attempt(attempt: Attempt) -> JSONObject:
+    return {
+        **_served(attempt.served),
+        "code": attempt.kind.value,
+        "http_status": attempt.http_status,
+        "schema_pointer": attempt.schema_pointer,
+        "started_at": write_time(attempt.served.started_at),
+        "elapsed_ms": attempt.served.elapsed_ms,
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class StoredOutcome:
+    """An outcome file as read back."""
+
+    body: JSONObject
+    number: int
+    result: RoundResult
+    started_at: datetime
+    ended_at: datetime
+    request_fingerprint: str | None
+    config_fingerprint: str | None
+
+    @property
+    def output(self) -> JSON:
+        """Return the validated answer, None for a round without one."""
+        return self.body.get("output")
+
+    def answers(self, request: RequestRecord, number: int) -> bool:
+        """Tell whether this is the outcome of that very round of that very request."""
+        return (
+            self.number == number
+            and self.request_fingerprint == request.request_fingerprint
+            and self.config_fingerprint == request.config_fingerprint
+        )
+
+
+def read_outcome(content: bytes) -> StoredOutcome:
+    """Read an outcome file.
+
+    Members that older writers did not know (``http_status`` among them) count as null.
+
+    Raises:
+        FormatError: The bytes are not an outcome this version reads.
+    """
+    try:
+        body = parse(content)
+        if not isinstance(body, dict) or body.get("schema") != OUTCOME_SCHEMA:
+            raise FormatError("not an outcome file", code="outcome_format")
+        result = _RESULTS[_text(body, "result")]
+        number, elapsed_ms = _integer(body, "round"), _integer(body, "elapsed_ms")
+        started_at = parse_time(_text(body, "started_at"))
+    except (InvalidJSON, KeyError, ValueError) as error:
+        raise FormatError("an outcome file cannot be read", code="outcome_format") from error
+    return StoredOutcome(
+        body=body,
+        number=number,
+        result=RoundResult(
+            status=result,
+            error=_error(body) if result is OperationStatus.ERROR else None,
+            retry_after_seconds=_number_or_none(body.get("retry_after_seconds")),
+        ),
+        started_at=started_at,
+        ended_at=started_at + timedelta(milliseconds=elapsed_ms),
+        request_fingerprint=_text_or_none(body.get("request_fingerprint")),
+        config_fingerprint=_text_or_none(body.get("config_fingerprint")),
+    )
+
+
+def _error(body: JSONObject) -> OperationError:
+    status = body.get("http_status")
+    return OperationError(
+        code=_text(body, "error"), http_status=status if isinstance(status, int) else None
+    )
+
+
+def _text(body: JSONObject, name: str) -> str:
+    value = body[name]
+    if not isinstance(value, str):
+        raise ValueError(name)
+    return value
+
+
+def _integer(body: JSONObject, name: str) -> int:
+    value = body[name]
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise ValueError(name)
+    return value
+
+
+def _text_or_none(value: JSON) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def _number_or_none(value: JSON) -> float | None:
+    return float(value) if isinstance(value, int | float) else None
