@@ -1,0 +1,25 @@
+"""Settings: TOML to frozen models, cross-checked at load."""
+
+from __future__ import annotations
+
+from casework.config.gateway_config import (
+    CostConfig,
+    GatewayConfig,
+    RetryConfig,
+    ValidationConfig,
+    example_toml,
+)
+from casework.config.privacy_profile import PrivacyProfile, ProviderClass
+from casework.config.providers import ProviderConfig, Rates
+
+__all__ = [
+    "CostConfig",
+    "GatewayConfig",
+    "PrivacyProfile",
+    "ProviderClass",
+    "ProviderConfig",
+    "Rates",
+    "RetryConfig",
+    "ValidationConfig",
+    "example_toml",
+]

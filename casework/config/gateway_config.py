@@ -1,0 +1,149 @@
+"""The whole configuration of the gateway, read from one TOML file."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BaseModel, Field, Strict, StrictBool, ValidationError, field_validator
+
+from casework.config.privacy_profile import PrivacyProfile
+from casework.config.providers import FROZEN, Currency, ProviderConfig, settings_error
+from casework.config.toml_source import TomlSource
+
+PROVIDERS_MAX = 100
+ROUNDS_MAX = 1000
+
+Delay = Annotated[float, Strict(), Field(ge=0, le=31 * 86_400, allow_inf_nan=False)]
+
+
+class RetryConfig(BaseModel):
+    """How often and how far apart rounds are run; frozen into an operation at its first commit."""
+
+    model_config = FROZEN
+
+    rounds_max: Annotated[int, Strict(), Field(alias="max_attempts", ge=1, le=ROUNDS_MAX)] = 10
+    """Rounds that an operation may run before it is blocked."""
+    retry_delay_seconds: Delay = 60.0
+    """Wait between two rounds."""
+    blocked_retry_seconds: Delay = 3600.0
+    """Wait before a blocked operation may be restarted by hand."""
+    honour_retry_after: StrictBool = True
+    """Let a server's Retry-After lengthen the wait; it never shortens it."""
+    retry_after_max_seconds: Delay = 3600.0
+    """Longest wait that a server can bring about."""
+
+
+class CostConfig(BaseModel):
+    """How money is counted."""
+
+    model_config = FROZEN
+
+    currency: Currency = "USD"
+    """Currency of every rate that names none of its own."""
+
+
+class ValidationConfig(BaseModel):
+    """Which engine judges answers against their schema."""
+
+    model_config = FROZEN
+
+    engine: Literal["jsonschema-rs", "jsonschema"] = "jsonschema-rs"
+    """The engine's name and version stand in every outcome."""
+
+
+class GatewayConfig(BaseModel):
+    """Providers in the order in which a round asks them, and what holds for all of them."""
+
+    model_config = FROZEN
+
+    providers: Annotated[tuple[ProviderConfig, ...], Field(max_length=PROVIDERS_MAX)]
+    """Every entry in file order, disabled ones too."""
+    privacy_profile: PrivacyProfile = PrivacyProfile.LOCAL_ONLY
+    """The farthest class of provider that may see a document; a request may only narrow it."""
+    retry: RetryConfig = RetryConfig()
+    cost: CostConfig = CostConfig()
+    validation: ValidationConfig = ValidationConfig()
+    source: Annotated[Path | None, Field(exclude=True)] = None
+    """The file it was read from; None where it was made in code."""
+
+    @field_validator("providers")
+    @classmethod
+    def _some_and_distinct(
+        cls, providers: tuple[ProviderConfig, ...]
+    ) -> tuple[ProviderConfig, ...]:
+        if not providers:
+            raise settings_error("lists nobody", "add a [[providers]] table")
+        seen: set[str] = set()
+        for index, provider in enumerate(providers):
+            if provider.id in seen:
+                raise settings_error(
+                    f'"{provider.id}" is taken by an earlier entry',
+                    "give every entry an id of its own",
+                    below=(index, "id"),
+                )
+            seen.add(provider.id)
+        return providers
+
+    @property
+    def enabled_providers(self) -> tuple[ProviderConfig, ...]:
+        """Return the entries that are not switched off, in order."""
+        return tuple(provider for provider in self.providers if provider.enabled)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Read a configuration file.
+
+        Relative paths inside it are taken from the file's own folder.
+
+        Raises:
+            ConfigurationError: The file cannot be used. One line: file, line, column, what is
+                wrong and the way out; no value from the file is repeated.
+        """
+        source = TomlSource.read(Path(path))
+        config = cls._validated(source)
+        return config.model_copy(
+            update={
+                "source": Path(path),
+                "providers": tuple(_anchored(p, Path(path).parent) for p in config.providers),
+            }
+        )
+
+    @classmethod
+    def parse(cls, text: str, *, source: str = "configuration") -> Self:
+        """Read a configuration from a text; ``source`` names it in errors.
+
+        Raises:
+            ConfigurationError: As :meth:`load` does.
+        """
+        return cls._validated(TomlSource.parse(text, name=source))
+
+    @classmethod
+    def _validated(cls, source: TomlSource) -> Self:
+        values: dict[str, Any] = dict(source.values)
+        if "source" in values:
+            raise source.unknown_key(("source",), cls)
+        try:
+            return cls.model_validate(values, by_alias=True, by_name=False)
+        except ValidationError as error:
+            problem = source.first_problem(error, cls)
+        raise problem
+
+
+def example_toml() -> str:
+    """Return the commented example configuration that ships with the package."""
+    return files("casework.config").joinpath("llm.example.toml").read_text(encoding="utf-8")
+
+
+def _anchored(provider: ProviderConfig, folder: Path) -> ProviderConfig:
+    """Take a provider's relative paths from the folder of the configuration file."""
+    update = {
+        name: folder / path
+        for name, path in (("file", provider.file), ("ca_file", provider.ca_file))
+        if path is not None and not path.is_absolute()
+    }
+    return provider.model_copy(update=update) if update else provider
+
+
+__all__ = ["CostConfig", "GatewayConfig", "RetryConfig", "ValidationConfig", "example_toml"]
