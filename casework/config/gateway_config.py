@@ -4,13 +4,21 @@ from __future__ import annotations
 
 from importlib.resources import files
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, Field, Strict, StrictBool, ValidationError, field_validator
+from pydantic import (
+    BaseModel,
+    Field,
+    PrivateAttr,
+    Strict,
+    StrictBool,
+    field_validator,
+)
 
 from casework.config.privacy_profile import PrivacyProfile
-from casework.config.providers import FROZEN, Currency, ProviderConfig, settings_error
-from casework.config.toml_source import TomlSource
+from casework.config.providers import Currency, ProviderConfig
+from casework.config.settings_problems import FROZEN, settings_error
+from casework.config.toml_document import TomlDocument
 
 PROVIDERS_MAX = 100
 ROUNDS_MAX = 1000
@@ -65,8 +73,7 @@ class GatewayConfig(BaseModel):
     retry: RetryConfig = RetryConfig()
     cost: CostConfig = CostConfig()
     validation: ValidationConfig = ValidationConfig()
-    source: Annotated[Path | None, Field(exclude=True)] = None
-    """The file it was read from; None where it was made in code."""
+    _source: Path | None = PrivateAttr(default=None)
 
     @field_validator("providers")
     @classmethod
@@ -87,6 +94,11 @@ class GatewayConfig(BaseModel):
         return providers
 
     @property
+    def source(self) -> Path | None:
+        """Return the file it was read from; None where it was made in code."""
+        return self._source
+
+    @property
     def enabled_providers(self) -> tuple[ProviderConfig, ...]:
         """Return the entries that are not switched off, in order."""
         return tuple(provider for provider in self.providers if provider.enabled)
@@ -101,14 +113,11 @@ class GatewayConfig(BaseModel):
             ConfigurationError: The file cannot be used. One line: file, line, column, what is
                 wrong and the way out; no value from the file is repeated.
         """
-        source = TomlSource.read(Path(path))
-        config = cls._validated(source)
-        return config.model_copy(
-            update={
-                "source": Path(path),
-                "providers": tuple(_anchored(p, Path(path).parent) for p in config.providers),
-            }
-        )
+        config = TomlDocument.read(Path(path)).as_model(cls)
+        providers = tuple(_anchored(p, Path(path).parent) for p in config.providers)
+        config = config.model_copy(update={"providers": providers})
+        config._source = Path(path)  # noqa: SLF001 - our own, and not yet handed out
+        return config
 
     @classmethod
     def parse(cls, text: str, *, source: str = "configuration") -> Self:
@@ -117,18 +126,7 @@ class GatewayConfig(BaseModel):
         Raises:
             ConfigurationError: As :meth:`load` does.
         """
-        return cls._validated(TomlSource.parse(text, name=source))
-
-    @classmethod
-    def _validated(cls, source: TomlSource) -> Self:
-        values: dict[str, Any] = dict(source.values)
-        if "source" in values:
-            raise source.unknown_key(("source",), cls)
-        try:
-            return cls.model_validate(values, by_alias=True, by_name=False)
-        except ValidationError as error:
-            problem = source.first_problem(error, cls)
-        raise problem
+        return TomlDocument.parse(text, name=source).as_model(cls)
 
 
 def example_toml() -> str:

@@ -10,7 +10,6 @@ from typing import Annotated, Any, Final, Literal, TypeAlias
 from pydantic import (
     BaseModel,
     BeforeValidator,
-    ConfigDict,
     Field,
     Strict,
     StrictBool,
@@ -19,10 +18,10 @@ from pydantic import (
     ValidationInfo,
     field_validator,
 )
-from pydantic_core import PydanticCustomError
 
 from casework.config.addresses import AddressError, checked_base_url, host_of, is_loopback
 from casework.config.privacy_profile import ProviderClass
+from casework.config.settings_problems import FROZEN, settings_error
 
 IN_PROCESS_ADAPTERS: Final = frozenset({"rules", "replay", "scripted", "llamacpp"})
 """Adapters that answer inside this very process and take no address."""
@@ -39,16 +38,6 @@ BODY_BYTES_MAX: Final = 64 * MEBIBYTE
 KEYS_MAX: Final = 100
 MODEL_CHARACTERS_MAX: Final = 256
 
-FROZEN: Final = ConfigDict(
-    frozen=True,
-    extra="forbid",
-    hide_input_in_errors=True,
-    validate_by_name=True,
-    validate_by_alias=True,
-    validate_default=True,
-)
-"""How every settings model behaves; no value of a user is repeated in an error."""
-
 ResponseFormat: TypeAlias = Literal["json_schema", "json_object", "none"]
 TokenParameter: TypeAlias = Literal["max_completion_tokens", "max_tokens"]
 
@@ -58,20 +47,6 @@ _KEY_PREFIX: Final = re.compile(
 )
 _RUN_OF_KEY: Final = re.compile(r"[A-Za-z0-9]{24,}")
 _RATE_MAX: Final = Decimal(1_000_000)
-
-
-def settings_error(
-    problem: str, remedy: str = "", *, below: tuple[str | int, ...] = ()
-) -> PydanticCustomError:
-    """Make the error that a validator raises; the loader turns it into one line.
-
-    Args:
-        problem: What is wrong, as the rest of a sentence that begins with the setting's name.
-        remedy: The way out.
-        below: Path from the value judged to the part of it that is at fault.
-    """
-    context = {"problem": problem, "remedy": remedy, "below": below}
-    return PydanticCustomError("casework", "{problem}", context)
 
 
 def looks_like_secret(text: str) -> bool:

@@ -1,0 +1,3 @@
+"""Everything that talks to a model; knows nothing of cases."""
+
+from __future__ import annotations
