@@ -22,6 +22,10 @@ class Clock(Protocol):
         """Wait for so many seconds."""
 
 
+_BOOT_CLOCK: Final = getattr(time, "CLOCK_BOOTTIME", None)
+"""Counts the time a laptop sleeps too; not every system has it."""
+
+
 class SystemClock:
     """The machine's own clock."""
 
@@ -30,8 +34,8 @@ class SystemClock:
         return datetime.now(UTC)
 
     def monotonic(self) -> float:
-        """Return the machine's monotonic seconds."""
-        return time.monotonic()
+        """Return the machine's monotonic seconds, sleep included where the system counts it."""
+        return time.monotonic() if _BOOT_CLOCK is None else time.clock_gettime(_BOOT_CLOCK)
 
     async def sleep(self, seconds: float) -> None:
         """Wait on the running event loop."""

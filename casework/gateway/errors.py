@@ -46,6 +46,8 @@ class FailureKind(StrEnum):
     """The rules found no passage in the text that grounds an answer."""
     REPLAY_MISS = "replay_miss"
     """No recorded outcome answers this request."""
+    EMPTY_INPUT = "empty_input"
+    """The document holds no text; nobody was asked."""
     UNKNOWN = "unknown"
     """An adapter raised something that it should not; a defect to report."""
 
@@ -128,6 +130,7 @@ POLICY: Final[Mapping[FailureKind, FailurePolicy]] = MappingProxyType(
         FailureKind.MALFORMED_RESPONSE: _final(502, next_target=True),
         FailureKind.NO_EVIDENCE: _final(502, next_target=True),
         FailureKind.REPLAY_MISS: _final(502),
+        FailureKind.EMPTY_INPUT: _final(400),
         FailureKind.UNKNOWN: _final(500, next_target=True),
     }
 )

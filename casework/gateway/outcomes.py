@@ -85,4 +85,12 @@ class RoundUnavailable:
     """The longest wait that a target asked for, not clamped; None if none did."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestRejected:
+    """No target was asked, because the input itself rules an answer out."""
+
+    started_at: datetime
+    kind: FailureKind
+
+
 RoundOutcome: TypeAlias = RoundSucceeded | RoundErred | RoundUnavailable

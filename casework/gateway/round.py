@@ -14,7 +14,7 @@ from typing import Final, TypeAlias, assert_never
 from casework.config.providers import ProviderConfig
 from casework.gateway.clock import Clock, Deadline
 from casework.gateway.errors import POLICY, FailureKind, ProviderFailure
-from casework.gateway.messages import Credential, ProviderCall, ProviderReply, Usage
+from casework.gateway.messages import Credential, ProviderCall, ProviderReply
 from casework.gateway.outcomes import (
     Attempt,
     RoundErred,
@@ -148,7 +148,7 @@ async def _visit(plan: Plan, target: Target, clock: Clock) -> _Visit:
         sent=True if isinstance(result, ProviderReply) else result.sent,
         request_bytes=plan.request_bytes,
         usage=usage,
-        cost=cost_of(usage or Usage(), target.provider.rates, currency=target.currency),
+        cost=cost_of(usage, target.provider.rates, currency=target.currency),
     )
     if isinstance(result, ProviderFailure):
         attempt = Attempt(served=served, kind=result.kind, http_status=result.http_status)

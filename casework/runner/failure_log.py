@@ -9,6 +9,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Final
 
+from casework.checkpoints.timestamps import write_time
 from casework.errors import CaseworkError
 from casework.strict_json import JSON, canonical
 
@@ -46,7 +47,7 @@ class FailureLog:
 
     def write(self, event: str, *, at: datetime, fields: dict[str, JSON]) -> None:
         """Append one line."""
-        line = canonical({"ts": _rfc3339(at), "event": event, **fields}) + b"\n"
+        line = canonical({"ts": write_time(at), "event": event, **fields}) + b"\n"
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             self._rotate_before(len(line))
@@ -94,7 +95,3 @@ class FailureLog:
 def _last_byte(descriptor: int, size: int) -> bytes:
     os.lseek(descriptor, size - 1, os.SEEK_SET)
     return os.read(descriptor, 1)
-
-
-def _rfc3339(at: datetime) -> str:
-    return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -96,17 +96,9 @@ def decide(state: OperationState | None, now: datetime) -> Decision:
 
 
 def begin(
-    *,
-    operation_id: str,
-    analysis_revision: int,
-    phase: str,
-    settings: Settings,
-    resumed: OperationState | None,
+    *, operation_id: str, analysis_revision: int, phase: str, settings: Settings
 ) -> OperationState:
-    """Return the state of an operation before its first round, never stored as such.
-
-    A resumed operation keeps the link to its predecessor but takes today's budget.
-    """
+    """Return the state of an operation before its first round, never stored as such."""
     return OperationState(
         operation_id=operation_id,
         analysis_revision=analysis_revision,
@@ -124,7 +116,7 @@ def begin(
         error=None,
         routing=Routing(),
         resumed_as=None,
-        resumed_from=resumed.resumed_from if resumed else None,
+        resumed_from=None,
     )
 
 

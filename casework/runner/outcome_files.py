@@ -6,10 +6,12 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final, assert_never
 
-from casework.checkpoints.records import OperationError, OperationStatus, parse_time, write_time
+from casework.checkpoints.records import OperationError, OperationStatus
+from casework.checkpoints.timestamps import read_time, write_time
 from casework.errors import FormatError
 from casework.gateway.outcomes import (
     Attempt,
+    RequestRejected,
     RoundErred,
     RoundOutcome,
     RoundSucceeded,
@@ -29,18 +31,12 @@ _RESULTS: Final = {
 }
 
 
-def request_path(ophash: str) -> str:
-    """Return where an operation's request stands in its package."""
-    return f"llm/operations/{ophash}/request.json"
-
-
-def outcome_path(ophash: str, number: int) -> str:
-    """Return where the outcome of a round stands in its package; rounds count from 1."""
-    return f"llm/operations/{ophash}/outcome-{number:04d}.json"
-
-
 def write_outcome(
-    outcome: RoundOutcome, *, number: int, request: RequestRecord, unconfirmed: list[JSON]
+    outcome: RoundOutcome | RequestRejected,
+    *,
+    number: int,
+    request: RequestRecord,
+    unconfirmed: list[JSON],
 ) -> bytes:
     """Return the bytes of an outcome file.
 
@@ -50,6 +46,7 @@ def write_outcome(
         request: The request it answered.
         unconfirmed: Earlier starts of this round whose end nobody saw, each perhaps paid for.
     """
+    walked = None if isinstance(outcome, RequestRejected) else outcome
     body: JSONObject = {
         "schema": OUTCOME_SCHEMA,
         "round": number,
@@ -57,21 +54,22 @@ def write_outcome(
         "config_fingerprint": request.config_fingerprint,
         "prompt_version": request.body["prompt_version"],
         "started_at": write_time(outcome.started_at),
-        "elapsed_ms": outcome.elapsed_ms,
-        "attempts": [_attempt(attempt) for attempt in outcome.attempts],
+        "elapsed_ms": walked.elapsed_ms if walked else 0,
+        "attempts": [_attempt(attempt) for attempt in walked.attempts] if walked else [],
         "unconfirmed": unconfirmed,
         **_end(outcome),
     }
     return canonical(body)
 
 
-def _end(outcome: RoundOutcome) -> JSONObject:
-    """Return the members that differ between the three ends of a round."""
+def _end(outcome: RoundOutcome | RequestRejected) -> JSONObject:
+    """Return the members that differ between the ends of a round."""
     match outcome:
         case RoundSucceeded():
             return {
                 "result": "success",
                 **_served(outcome.served),
+                "call_started_at": write_time(outcome.served.started_at),
                 "call_elapsed_ms": outcome.served.elapsed_ms,
                 "output": outcome.output,
                 "output_sha256": digest(outcome.output),
@@ -88,6 +86,7 @@ def _end(outcome: RoundOutcome) -> JSONObject:
             return {
                 "result": "error",
                 **_served(final.served),
+                "call_started_at": write_time(final.served.started_at),
                 "call_elapsed_ms": final.served.elapsed_ms,
                 **_without_output(),
                 "error": final.kind.value,
@@ -103,6 +102,15 @@ def _end(outcome: RoundOutcome) -> JSONObject:
                 "http_status": None,
                 "schema_pointer": None,
                 "retry_after_seconds": outcome.retry_after_seconds,
+            }
+        case RequestRejected(kind=kind):
+            return {
+                "result": "error",
+                **_nobody(),
+                **_without_output(),
+                "error": kind.value,
+                "http_status": None,
+                "schema_pointer": None,
             }
         case _:
             assert_never(outcome)
@@ -131,6 +139,7 @@ def _nobody() -> JSONObject:
         "request_bytes": None,
         "usage": None,
         "cost": None,
+        "call_started_at": None,
         "call_elapsed_ms": None,
     }
 
@@ -195,7 +204,7 @@ def read_outcome(content: bytes) -> StoredOutcome:
             raise FormatError("not an outcome file", code="outcome_format")
         result = _RESULTS[_text(body, "result")]
         number, elapsed_ms = _integer(body, "round"), _integer(body, "elapsed_ms")
-        started_at = parse_time(_text(body, "started_at"))
+        started_at = read_time(_text(body, "started_at"))
     except (InvalidJSON, KeyError, ValueError) as error:
         raise FormatError("an outcome file cannot be read", code="outcome_format") from error
     return StoredOutcome(

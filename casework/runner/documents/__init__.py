@@ -1,0 +1,3 @@
+"""Reading people's files into cases."""
+
+from __future__ import annotations

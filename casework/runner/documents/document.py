@@ -1,0 +1,156 @@
+"""What an import yields: documents, what was refused and why, what was passed over."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TypeAlias
+
+
+class ProblemCode(StrEnum):
+    """What an import has to say about a file or a record."""
+
+    # The file or record is not imported.
+    NOT_FOUND = "not_found"
+    UNREADABLE = "unreadable"
+    NOT_A_FILE = "not_a_file"
+    """A pipe, a socket or a device."""
+    LINK_NOT_FOLLOWED = "link_not_followed"
+    """A link to a folder, or one that leaves the folder being imported."""
+    TOO_LARGE = "too_large"
+    TOO_DEEP = "too_deep"
+    TOO_MANY = "too_many"
+    BINARY = "binary"
+    FORMAT_UNSUPPORTED = "format_unsupported"
+    ENCODING_UNKNOWN = "encoding_unknown"
+    RECORD_INVALID = "record_invalid"
+    """A line of a JSONL file is not one strict JSON object."""
+    TEXT_MISSING = "text_missing"
+    """A record has no text under the name given."""
+    ID_INVALID = "id_invalid"
+    DUPLICATE_ID = "duplicate_id"
+
+    # The document is imported all the same.
+    EMPTY_INPUT = "empty_input"
+    """There is nothing to read in it, or on most of its pages; no model will be asked."""
+    PAGES_EMPTY = "pages_empty"
+    DUPLICATE_TEXT = "duplicate_text"
+    """Another document of this import has the same text; both are cases."""
+    ENCODING_GUESSED = "encoding_guessed"
+    BYTE_ORDER_MARK = "byte_order_mark"
+    SURROGATES_REPLACED = "surrogates_replaced"
+    NAME_ESCAPED = "name_escaped"
+    """Controls or undecodable bytes of a name are written as ``\\xNN`` in the id."""
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One remark, with its place; never any text of the document."""
+
+    code: ProblemCode
+    where: str
+    """The file as the user would name it, with ``:line`` for a record."""
+    message: str
+
+    def __str__(self) -> str:
+        """Return the remark on one line."""
+        return f"{self.where}: {self.message} [{self.code}]"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Document:
+    """One case to be: its original bytes and what was derived from them alone."""
+
+    case_id: str
+    source: str
+    """Where it came from, as the user would name it."""
+    originals: Mapping[str, bytes]
+    """Paths under ``original/`` with the bytes as they were found."""
+    derived: Mapping[str, bytes]
+    """Paths under ``case/``: texts as UTF-8 where they differ from the original, and the record."""
+    problems: tuple[Problem, ...] = ()
+
+    @property
+    def is_empty(self) -> bool:
+        """Tell whether there is nothing that a model could be asked about."""
+        return any(problem.code is ProblemCode.EMPTY_INPUT for problem in self.problems)
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A file or record that did not become a case."""
+
+    problem: Problem
+
+
+class SkipReason(StrEnum):
+    """Why a file or folder was passed over without being a problem."""
+
+    HIDDEN = "hidden"
+    IGNORED = "ignored"
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """A file or folder that was passed over on purpose."""
+
+    where: str
+    reason: SkipReason
+
+
+ImportItem: TypeAlias = Document | Refusal | Skipped
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImportSummary:
+    """The count of an import: what came in equals what came out plus what was refused."""
+
+    documents: int
+    refused: int
+    skipped: Mapping[SkipReason, int]
+    problems: Mapping[ProblemCode, int]
+    original_bytes: int
+
+    @property
+    def found(self) -> int:
+        """Return how many files and records were met and not passed over."""
+        return self.documents + self.refused
+
+
+class ImportTally:
+    """Count the items of an import as they pass by."""
+
+    def __init__(self) -> None:
+        self._documents = 0
+        self._refused = 0
+        self._original_bytes = 0
+        self._skipped: dict[SkipReason, int] = {}
+        self._problems: dict[ProblemCode, int] = {}
+
+    def add(self, item: ImportItem) -> None:
+        """Count one item."""
+        match item:
+            case Document():
+                self._documents += 1
+                self._original_bytes += sum(map(len, item.originals.values()))
+                for problem in item.problems:
+                    self._count(problem)
+            case Refusal():
+                self._refused += 1
+                self._count(item.problem)
+            case Skipped():
+                self._skipped[item.reason] = self._skipped.get(item.reason, 0) + 1
+
+    def summary(self) -> ImportSummary:
+        """Return the count so far."""
+        return ImportSummary(
+            documents=self._documents,
+            refused=self._refused,
+            skipped=dict(self._skipped),
+            problems=dict(sorted(self._problems.items())),
+            original_bytes=self._original_bytes,
+        )
+
+    def _count(self, problem: Problem) -> None:
+        self._problems[problem.code] = self._problems.get(problem.code, 0) + 1

@@ -1,0 +1,93 @@
+"""What the failure log says of a round: ids, codes and times, never a text."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from casework.checkpoints.fold import PackageHead
+from casework.checkpoints.records import OperationState, OperationStatus
+from casework.checkpoints.store import CheckpointStore
+from casework.checkpoints.timestamps import write_time
+from casework.runner.failure_log import FailureLog, context_of
+from casework.runner.outcome_files import StoredOutcome
+from casework.strict_json import JSON, JSONObject
+
+_EVENTS = {
+    OperationStatus.RETRY_PENDING: ("round_failed", "WARNING"),
+    OperationStatus.BLOCKED: ("operation_blocked", "ERROR"),
+    OperationStatus.ERROR: ("operation_error", "ERROR"),
+}
+"""An unreachable model and a controlled error are different events, so outages can be counted."""
+
+
+class FailureLines:
+    """Write one line for each round that brought no answer.
+
+    Args:
+        store: Its runtime folder gets ``logs/llm.jsonl``; a store without a folder logs nothing.
+    """
+
+    def __init__(self, store: CheckpointStore) -> None:
+        self._log: FailureLog | None = None
+        if store.folder is not None:
+            self._log = FailureLog(
+                store.folder / "logs" / "llm.jsonl", exclusive=lambda: store.lock("llm.jsonl")
+            )
+
+    def tell(
+        self, head: PackageHead, state: OperationState, outcome: StoredOutcome, *, at: datetime
+    ) -> None:
+        """Log a committed round, unless it succeeded."""
+        if state.status in _EVENTS:
+            event, level = _EVENTS[state.status]
+            self._write(event, level, head, state, outcome, at)
+
+    def discarded(
+        self, head: PackageHead, state: OperationState, outcome: StoredOutcome, *, at: datetime
+    ) -> None:
+        """Log a round whose result was void because somebody else committed first."""
+        self._write("result_discarded", "ERROR", head, state, outcome, at)
+
+    def _write(
+        self,
+        event: str,
+        level: str,
+        head: PackageHead,
+        state: OperationState,
+        outcome: StoredOutcome,
+        at: datetime,
+    ) -> None:
+        if self._log is None:
+            return
+        fields: dict[str, JSON] = {
+            "level": level,
+            "case_id": head.case_id,
+            "package_id": head.package_id,
+            "operation_id": state.operation_id,
+            "round": outcome.number,
+            "phase": state.phase,
+            "context": context_of(state.phase),
+            "code": state.error.code if state.error else None,
+            "attempts": list(_attempts(outcome.body)),
+            "due_at": write_time(state.due_at) if state.due_at else None,
+        }
+        self._log.write(event, at=at, fields=fields)
+
+
+def _attempts(body: JSONObject) -> list[JSON]:
+    """Return who failed and how, the final error of a controlled failure last."""
+    earlier = body.get("attempts")
+    failed: list[JSON] = [
+        {name: attempt.get(name) for name in ("provider", "code", "http_status")}
+        for attempt in (earlier if isinstance(earlier, list) else [])
+        if isinstance(attempt, dict)
+    ]
+    if body.get("error") is not None:
+        failed.append(
+            {
+                "provider": body.get("provider"),
+                "code": body.get("error"),
+                "http_status": body.get("http_status"),
+            }
+        )
+    return failed
