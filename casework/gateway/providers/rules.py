@@ -125,7 +125,8 @@ def sentence_around(text: str, start: int, end: int) -> str:
     """Return the sentence, word for word, that holds ``text[start:end]``.
 
     A sentence ends at a full stop, exclamation or question mark before white space, at an empty
-    line, and before a line that begins like a header (``Name: ``). One that is too long is cut around the match, between two words.
+    line, and before a line that begins like a header (``Name: ``). One that is too long is cut
+    around the match, between two words.
     """
     room = max((SENTENCE_CHARACTERS_MAX - (end - start)) // 2, 0)
     first, last = max(start - room, 0), min(end + room, len(text))
