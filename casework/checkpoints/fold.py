@@ -1,0 +1,217 @@
+"""Folding commit records into what is known now: the package's head.
+
+Pure, and of constant cost per commit: a head shares almost everything with the one before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Final, TypeAlias
+
+from casework.checkpoints.records import (
+    NO_ROUTING,
+    CommitRecord,
+    OperationState,
+    OperationStatus,
+    PackageIdentity,
+    PackageStatus,
+    Routing,
+)
+from casework.strict_json import parse
+
+RECENT_MAX: Final = 64
+"""Changed states kept in the small upper layer; also the distance of snapshots."""
+
+Encoded: TypeAlias = "OperationState | bytes"
+"""A state, or its stored form that nobody has looked at yet."""
+
+
+class OperationStates(Mapping[str, OperationState]):
+    """The states of a package by ophash, immutable, with cheap successors.
+
+    Two layers: a large one shared by many heads, and the few states changed since the last
+    multiple of 64 generations. States that came from a snapshot are decoded when asked for.
+    """
+
+    __slots__ = ("_added", "_base", "recent")
+
+    def __init__(
+        self,
+        base: dict[str, Encoded] | None = None,
+        recent: dict[str, OperationState] | None = None,
+        *,
+        added: int = 0,
+    ) -> None:
+        self._base: dict[str, Encoded] = {} if base is None else base
+        self.recent: dict[str, OperationState] = {} if recent is None else recent
+        self._added = added
+        """How many names the upper layer has that the lower one lacks."""
+
+    def __getitem__(self, ophash: str) -> OperationState:
+        """Return one state."""
+        state = self.recent.get(ophash)
+        if state is not None:
+            return state
+        stored = self._base[ophash]
+        if isinstance(stored, bytes):
+            # Two threads may decode at once; they store equal values, so either may win.
+            stored = self._base[ophash] = OperationState.from_json(parse(stored), "snapshot")
+        return stored
+
+    def __len__(self) -> int:
+        """Return the number of states."""
+        return len(self._base) + self._added
+
+    def __iter__(self) -> Iterator[str]:
+        """Iterate over the ophashes."""
+        yield from list(self._base)
+        yield from (name for name in self.recent if name not in self._base)
+
+    def __contains__(self, ophash: object) -> bool:
+        """Tell whether an operation has a state."""
+        return ophash in self.recent or ophash in self._base
+
+    def changed(self, states: Mapping[str, OperationState]) -> OperationStates:
+        """Return the successor in which some states are new."""
+        fresh = sum(1 for name in states if name not in self)
+        return OperationStates(self._base, {**self.recent, **states}, added=self._added + fresh)
+
+    def settled(self, block: Mapping[str, Encoded] | None = None) -> OperationStates:
+        """Return the successor whose upper layer is empty, with a snapshot's states put in."""
+        base = {**self._base, **self.recent}
+        if block:
+            base.update(block)
+        return OperationStates(base)
+
+    def stored(self) -> Iterator[tuple[str, Encoded]]:
+        """Iterate over all states as they are held, without decoding any."""
+        yield from {**self._base, **self.recent}.items()
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """How many current operations (not resumed, of the current revision) are in which state."""
+
+    pending: int = 0
+    blocked: int = 0
+    failed: int = 0
+    succeeded: int = 0
+
+    @property
+    def status(self) -> PackageStatus:
+        """Return what the package as a whole waits for."""
+        if self.pending:
+            return PackageStatus.RETRY_PENDING
+        if self.blocked:
+            return PackageStatus.BLOCKED
+        if self.failed:
+            return PackageStatus.ERROR
+        return PackageStatus.SUCCESS if self.succeeded else PackageStatus.ACTIVE
+
+    def moved(self, status: OperationStatus, by: int) -> Tally:
+        """Return the tally with one state counted in or out."""
+        match status:
+            case OperationStatus.RETRY_PENDING:
+                return replace(self, pending=self.pending + by)
+            case OperationStatus.BLOCKED:
+                return replace(self, blocked=self.blocked + by)
+            case OperationStatus.ERROR:
+                return replace(self, failed=self.failed + by)
+            case OperationStatus.SUCCESS:
+                return replace(self, succeeded=self.succeeded + by)
+
+
+Waiting: TypeAlias = "tuple[str, Waiting] | None"
+"""Blocked operations as a linked list, the latest first; shared between heads, cleaned lazily."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PackageHead:
+    """What is known of a package after its newest commit."""
+
+    case_id: str
+    package_id: str
+    generation: int
+    record_sha256: str
+    """Digest of the newest record's bytes."""
+    analysis_revision: int
+    phase: str
+    status: PackageStatus
+    routing: Routing
+    """That of the latest operation which is blocked and not resumed."""
+    operations: OperationStates
+    tally: Tally = Tally()
+    waiting: Waiting = None
+
+
+def unborn(identity: PackageIdentity, phase: str = "") -> PackageHead:
+    """Return the head of generation 0, from which everything is folded."""
+    return PackageHead(
+        case_id=identity.case_id,
+        package_id=identity.package_id,
+        generation=0,
+        record_sha256="",
+        analysis_revision=1,
+        phase=phase,
+        status=PackageStatus.ACTIVE,
+        routing=NO_ROUTING,
+        operations=OperationStates(),
+    )
+
+
+def advance(
+    head: PackageHead,
+    operations: Mapping[str, OperationState],
+    *,
+    analysis_revision: int,
+    phase: str,
+) -> PackageHead:
+    """Return the next generation's head, but for the digest of its record."""
+    tally, waiting = head.tally, head.waiting
+    if analysis_revision != head.analysis_revision:
+        # The operations of an older revision are history; only new ones count from here on.
+        tally, waiting = Tally(), None
+    states = head.operations.changed(operations)
+    for ophash, state in operations.items():
+        before = head.operations.get(ophash)
+        if before is not None and _is_current(before, analysis_revision):
+            tally = tally.moved(before.status, -1)
+        if _is_current(state, analysis_revision):
+            tally = tally.moved(state.status, +1)
+            if state.status is OperationStatus.BLOCKED:
+                waiting = (ophash, waiting)
+    while waiting is not None and not _waits(states[waiting[0]], analysis_revision):
+        waiting = waiting[1]
+    generation = head.generation + 1
+    return replace(
+        head,
+        generation=generation,
+        record_sha256="",
+        analysis_revision=analysis_revision,
+        phase=phase,
+        status=tally.status,
+        routing=NO_ROUTING if waiting is None else states[waiting[0]].routing,
+        operations=states.settled() if generation % RECENT_MAX == 0 else states,
+        tally=tally,
+        waiting=waiting,
+    )
+
+
+def apply(head: PackageHead, record: CommitRecord, record_sha256: str) -> PackageHead:
+    """Return the head after a stored record."""
+    after = advance(
+        head,
+        record.operations,
+        analysis_revision=record.analysis_revision,
+        phase=record.phase,
+    )
+    return replace(after, record_sha256=record_sha256)
+
+
+def _is_current(state: OperationState, analysis_revision: int) -> bool:
+    return state.resumed_as is None and state.analysis_revision == analysis_revision
+
+
+def _waits(state: OperationState, analysis_revision: int) -> bool:
+    return state.status is OperationStatus.BLOCKED and _is_current(state, analysis_revision)

@@ -1,0 +1,198 @@
+"""Which commits are possible after which: the operation table of the design as pure functions.
+
+The store refuses an impossible commit before it writes, and ``verify`` finds one that was written
+by other hands, both with the same sentences.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Final, assert_never
+
+from casework.checkpoints.fold import PackageHead
+from casework.checkpoints.names import outcome_path, request_path
+from casework.checkpoints.records import (
+    CommitKind,
+    FileEntry,
+    OperationState,
+    OperationStatus,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """What a commit does, without its place in the chain."""
+
+    kind: CommitKind
+    at: datetime
+    analysis_revision: int
+    phase: str
+    operations: Mapping[str, OperationState]
+    files: tuple[FileEntry, ...]
+
+
+def objection(head: PackageHead, step: Step) -> str | None:
+    """Return why a commit cannot follow a head, or None if it can."""
+    return next(_objections(head, step), None)
+
+
+def _objections(head: PackageHead, step: Step) -> Iterator[str]:
+    if (step.kind is CommitKind.CREATED) != (head.generation == 0):
+        yield "a package is created by its first commit and by no other"
+    raised = step.analysis_revision - head.analysis_revision
+    if raised and (step.kind is not CommitKind.REVISION_RAISED or raised < 0):
+        yield "the analysis revision changes only upwards and only when it is raised"
+    if step.phase != head.phase and step.kind not in _PHASE_CHANGING:
+        yield "the phase changes only where a commit says so"
+    match step.kind:
+        case CommitKind.LLM_ROUND:
+            yield from _round_objections(head, step)
+        case CommitKind.RESUMED:
+            yield from _resumption_objections(head, step)
+        case (
+            CommitKind.CREATED
+            | CommitKind.RECEIVED
+            | CommitKind.PHASE_CHANGED
+            | CommitKind.REVISION_RAISED
+            | CommitKind.REVIEWED
+        ):
+            if step.operations:
+                yield "this kind of commit changes no operation"
+        case _:
+            assert_never(step.kind)
+
+
+_PHASE_CHANGING: Final = frozenset(
+    {CommitKind.CREATED, CommitKind.PHASE_CHANGED, CommitKind.REVISION_RAISED}
+)
+
+
+def _round_objections(head: PackageHead, step: Step) -> Iterator[str]:
+    if len(step.operations) != 1:
+        yield "a round belongs to exactly one operation"
+        return
+    ((ophash, after),) = step.operations.items()
+    before = head.operations.get(ophash)
+    if ophash != after.ophash:
+        yield "an operation stands under a digest that is not its own"
+    if after.analysis_revision != step.analysis_revision:
+        yield "a round belongs to the current analysis revision"
+    if after.rounds_completed != (before.rounds_completed if before else 0) + 1:
+        yield "one round counts one"
+    if None in _fingerprints(after):
+        yield "a round leaves both fingerprints"
+    if before is not None:
+        yield from _continuation_objections(before, after)
+    elif after.resumed_from is not None:
+        yield "an operation that was not resumed claims to be"
+    yield from _artifact_objections(before, after, step.files)
+    yield from _outcome_objections(after)
+
+
+def _continuation_objections(before: OperationState, after: OperationState) -> Iterator[str]:
+    if before.status is not OperationStatus.RETRY_PENDING:
+        yield f"nothing runs after {before.status.value}"
+    if _frozen(before) != _frozen(after):
+        yield "what an operation was begun with never changes"
+    if before.request_fingerprint and _fingerprints(before) != _fingerprints(after):
+        yield "the fingerprints of an operation never change"
+
+
+def _artifact_objections(
+    before: OperationState | None, after: OperationState, files: tuple[FileEntry, ...]
+) -> Iterator[str]:
+    earlier = before.artifacts if before else ()
+    added = after.artifacts[len(earlier) :]
+    wanted = [outcome_path(after.ophash, after.rounds_completed)]
+    if not earlier:
+        wanted.insert(0, request_path(after.ophash))
+    if after.artifacts[: len(earlier)] != earlier:
+        yield "earlier files of an operation never change"
+    if [entry.path for entry in added] != wanted:
+        yield "a round adds its outcome, and the first round the request too"
+    if set(added) != set(files):
+        yield "the files of a round are those that its operation names"
+
+
+def _outcome_objections(after: OperationState) -> Iterator[str]:
+    if after.resumed_as is not None:
+        yield "a round cannot resume an operation"
+    if after.last_round_at is None:
+        yield "a round leaves the time of its end"
+    if after.rounds_completed > after.rounds_max:
+        yield "more rounds than the budget"
+    has_error, has_due = _MARKS[after.status]
+    if (after.error is not None, after.due_at is not None) != (has_error, has_due):
+        yield f"error and due time do not fit {after.status.value}"
+    exhausted = after.rounds_completed == after.rounds_max
+    if after.status is OperationStatus.RETRY_PENDING and exhausted:
+        yield "no round is left, so the operation must be blocked"
+    if after.status is OperationStatus.BLOCKED:
+        if not exhausted:
+            yield "an operation is blocked by its last round only"
+        if after.routing.automatic_retry is not False or after.routing.destination is None:
+            yield "a blocked operation says where it waits and is not retried by itself"
+
+
+_MARKS: Final = {
+    OperationStatus.SUCCESS: (False, False),
+    OperationStatus.ERROR: (True, False),
+    OperationStatus.RETRY_PENDING: (False, True),
+    OperationStatus.BLOCKED: (True, True),
+}
+"""Whether a state carries an error and a due time."""
+
+
+def _resumption_objections(head: PackageHead, step: Step) -> Iterator[str]:
+    old = [state for name, state in step.operations.items() if name in head.operations]
+    new = [state for name, state in step.operations.items() if name not in head.operations]
+    if step.files:
+        yield "a resumption adds no files"
+    if len(old) != 1 or len(new) != 1:
+        yield "a resumption links one operation to one new one"
+        return
+    (after,), (successor,) = old, new
+    before = head.operations[after.ophash]
+    if before.status not in (OperationStatus.BLOCKED, OperationStatus.ERROR):
+        yield f"an operation that is {before.status.value} cannot be resumed"
+    if before.resumed_as is not None:
+        yield "the operation was resumed before"
+    if before.status is OperationStatus.BLOCKED and before.due_at and step.at < before.due_at:
+        yield "the operation was resumed before its time"
+    if after != replace(before, resumed_as=successor.operation_id):
+        yield "a resumption leaves the old operation as it was, but for the link"
+    if successor != successor_of(before, successor.operation_id, step.at):
+        yield "the new operation does not begin as the old one's successor"
+
+
+def successor_of(state: OperationState, operation_id: str, at: datetime) -> OperationState:
+    """Return the operation under which a blocked or failed one lives on, due at once."""
+    return OperationState(
+        operation_id=operation_id,
+        analysis_revision=state.analysis_revision,
+        status=OperationStatus.RETRY_PENDING,
+        phase=state.phase,
+        rounds_completed=0,
+        rounds_max=state.rounds_max,
+        retry_delay_seconds=state.retry_delay_seconds,
+        blocked_retry_seconds=state.blocked_retry_seconds,
+        due_at=at,
+        resumed_from=state.operation_id,
+    )
+
+
+def _frozen(state: OperationState) -> tuple[object, ...]:
+    return (
+        state.operation_id,
+        state.analysis_revision,
+        state.rounds_max,
+        state.retry_delay_seconds,
+        state.blocked_retry_seconds,
+        state.resumed_from,
+    )
+
+
+def _fingerprints(state: OperationState) -> tuple[str | None, str | None]:
+    return state.request_fingerprint, state.config_fingerprint
