@@ -16,6 +16,9 @@ EXPLAINED: Final = frozenset({400, 413})
 """Statuses whose body may say more than the status does."""
 EXPLANATION_BYTES_MAX: Final = 64 * 1024
 
+MEMBERS_MAX: Final = 16
+"""Most gzip members in one body."""
+
 _CONTEXT_CODES: Final = frozenset({"context_length_exceeded", "exceed_context_size_error"})
 _POLICY_CODES: Final = frozenset(
     {"content_filter", "content_policy_violation", "ResponsibleAIPolicyViolation"}
@@ -114,7 +117,9 @@ def unpacked(body: bytes, encoding: str, bytes_max: int) -> bytes:
 def _inflated(body: bytes, window_bits: int, bytes_max: int) -> bytes:
     out = bytearray()
     rest = body
-    while rest:
+    for _ in range(MEMBERS_MAX):
+        if not rest:
+            return bytes(out)
         inflater = zlib.decompressobj(window_bits)
         try:
             out += inflater.decompress(rest, bytes_max - len(out) + 1)
@@ -125,7 +130,7 @@ def _inflated(body: bytes, window_bits: int, bytes_max: int) -> bytes:
         if not inflater.eof:
             raise BadBodyError
         rest = inflater.unused_data
-    return bytes(out)
+    raise BadBodyError
 
 
 def _explained(body: bytes) -> FailureKind | None:

@@ -62,8 +62,8 @@ class ReplayProvider:
         """Return the recorded reply.
 
         Raises:
-            ProviderFailure: Nothing was recorded for this request (``replay_miss``).
-            ConfigurationError: The recording is damaged.
+            ProviderFailure: Nothing was recorded for this request (``replay_miss``), or the file
+                that stands for it is damaged (``malformed_response``).
         """
         del credential
         if deadline.passed:
@@ -116,9 +116,12 @@ class _Folder:
                 content = stream.read(RECORDING_BYTES_MAX + 1)
         except FileNotFoundError:
             return None
-        recorded, reply = _read_one(content, path.name)
+        try:
+            recorded, reply = _read_one(content, path.name)
+        except ConfigurationError:
+            recorded = ""
         if recorded != name:
-            raise _damaged(path.name, "is recorded under another request's name")
+            raise ProviderFailure(FailureKind.MALFORMED_RESPONSE)
         return reply
 
 
