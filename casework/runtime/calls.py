@@ -1,0 +1,57 @@
+"""The calls that an outcome file tells of, one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from decimal import Decimal
+
+from casework.strict_json import JSON, JSONObject
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """One call to one provider, as its outcome recorded it."""
+
+    provider: str
+    model: str
+    code: str | None
+    """Why it failed; None for an accepted answer."""
+    http_status: int | None
+    elapsed_ms: int | None
+    prompt_tokens: int | None
+    completion_tokens: int | None
+    cost: Decimal | None
+    currency: str | None
+
+
+def calls_of(outcome: JSONObject) -> Iterator[Call]:
+    """Yield the calls of one round in order: earlier failures, then the one that ended it."""
+    attempts = outcome.get("attempts")
+    for attempt in attempts if isinstance(attempts, list) else []:
+        if isinstance(attempt, dict):
+            yield _call(attempt, attempt.get("code"), attempt.get("elapsed_ms"))
+    if outcome.get("provider") is not None:
+        yield _call(outcome, outcome.get("error"), outcome.get("call_elapsed_ms"))
+
+
+def _call(body: JSONObject, code: JSON, elapsed_ms: JSON) -> Call:
+    usage, cost = body.get("usage"), body.get("cost")
+    usage = usage if isinstance(usage, dict) else {}
+    cost = cost if isinstance(cost, dict) else {}
+    amount = cost.get("amount")
+    return Call(
+        provider=str(body.get("provider")),
+        model=str(body.get("model")),
+        code=code if isinstance(code, str) else None,
+        http_status=_whole(body.get("http_status")),
+        elapsed_ms=_whole(elapsed_ms),
+        prompt_tokens=_whole(usage.get("prompt_tokens")),
+        completion_tokens=_whole(usage.get("completion_tokens")),
+        cost=Decimal(amount) if isinstance(amount, str) else None,
+        currency=str(cost.get("currency")) if isinstance(amount, str) else None,
+    )
+
+
+def _whole(value: JSON) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) else None

@@ -1,0 +1,68 @@
+"""The command line: ``casework``."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from casework.runtime.cli.exit_codes import ExitCode, exit_code_help
+from casework.runtime.cli.terminal import prepare_streams, showable
+
+app = typer.Typer(
+    name="casework",
+    rich_markup_mode=None,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    epilog=exit_code_help(),
+)
+
+
+@app.callback(invoke_without_command=True)
+def _casework(
+    context: typer.Context,
+    *,
+    version: Annotated[
+        bool, typer.Option("--version", help="Tell which Casework this is.")
+    ] = False,
+) -> None:
+    """Run LLM operations over cases: durable, checkpointed, under a privacy ceiling.
+
+    Data goes to standard output, everything else to standard error. Times are local with their
+    offset; in JSON they are UTC. NO_COLOR is honoured. There is no telemetry.
+    """
+    if version:
+        from casework.runtime.version import version_line
+
+        typer.echo(version_line())
+    elif context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+
+
+def main() -> None:
+    """Run the command line of this process and end it with the exit code."""
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run one command and return its exit code; never raises and never shows a traceback."""
+    prepare_streams()
+    if "_CASEWORK_COMPLETE" in os.environ:
+        from casework.runtime.cli.completion_script import enable_completion
+
+        enable_completion()
+    try:
+        ended = typer.main.get_command(app).main(
+            list(arguments), prog_name="casework", standalone_mode=False
+        )
+    except KeyboardInterrupt:
+        return ExitCode.INTERRUPTED
+    except Exception as error:  # noqa: BLE001 - only the parser's own refusals come this far
+        tell = getattr(error, "format_message", None)
+        message = " ".join(tell().split()).rstrip(".") if tell else type(error).__name__
+        sys.stderr.write(f"casework: {showable(message)}; see `casework --help` [usage]\n")
+        return ExitCode.USAGE
+    return ended if isinstance(ended, int) else ExitCode.SUCCESS
