@@ -90,6 +90,11 @@ def nearest_class(data: dict[str, Any]) -> ProviderClass:
     return ProviderClass.LOCAL if _loopback_or_in_process(data) else ProviderClass.CLOUD
 
 
+def default_model(data: dict[str, Any]) -> str:
+    """Return the model's name where the adapter alone tells it."""
+    return DEFAULT_MODELS.get(data.get("adapter", ""), "")
+
+
 def _loopback_or_in_process(data: dict[str, Any]) -> bool:
     base_url = data.get("base_url")
     if base_url is None:
@@ -123,14 +128,11 @@ class ProviderConfig(BaseModel):
     """Address of the server, without a trailing slash; None for in-process adapters."""
     allow_insecure_http: StrictBool = False
     """Permit plain HTTP to an address beyond loopback."""
-    provider_class: Annotated[
-        ProviderClass,
-        Field(alias="class", default_factory=nearest_class),
-    ]
+    provider_class: ProviderClass = Field(alias="class", default_factory=nearest_class)
     """How far the document travels; derived from the address, a mark may only tighten it."""
-    model: Annotated[
-        StrictStr, Field(default_factory=lambda data: DEFAULT_MODELS.get(data.get("adapter"), ""))
-    ]
+    model: StrictStr = Field(
+        default_factory=lambda data: DEFAULT_MODELS.get(data.get("adapter"), "")
+    )
     """The model's name as the server knows it."""
     api_key_env: tuple[StrictStr, ...] = ()
     """Names of the environment variables that hold the keys; a single name is taken too."""
@@ -208,7 +210,7 @@ class ProviderConfig(BaseModel):
         if not model:
             raise settings_error("is missing", "name the model as the server knows it")
         if len(model) > MODEL_CHARACTERS_MAX:
-            raise settings_error(f"is longer than {MODEL_CHARACTERS_MAX} characters")
+            raise settings_error(f"is longer than {MODEL_CHARACTERS_MAX} characters", "shorten it")
         return _printable(model)
 
     @field_validator("api_key_env", mode="before")
@@ -226,7 +228,9 @@ class ProviderConfig(BaseModel):
                     "put the key into a variable such as MY_API_KEY and write that name here",
                 )
         if len(set(names)) != len(names) or len(names) > KEYS_MAX:
-            raise settings_error(f"names a variable twice or more than {KEYS_MAX} of them")
+            raise settings_error(
+                f"names a variable twice or more than {KEYS_MAX} of them", "name each one once"
+            )
         return names
 
     @field_validator("file", "ca_file", mode="before")

@@ -145,6 +145,8 @@ def _syntax_problem(error: tomli.TOMLDecodeError, text: str, name: str) -> Confi
     message = re.sub(r"\('.*'\)", "this table", error.msg)
     message = message[:1].lower() + message[1:]
     if "\\" in line and re.search("hex|escape|unicode", error.msg, re.IGNORECASE):
+        column = line.rfind("\\", 0, error.colno) + 1
+        where = f"{name}:{error.lineno}:{column}"
         return ConfigurationError("a bad escape in a string", where=where, remedy=_QUOTE_REMEDY)
     if "twice" in error.msg or "overwrite" in error.msg or "redefin" in error.msg.lower():
         return ConfigurationError(
