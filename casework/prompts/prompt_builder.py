@@ -34,6 +34,9 @@ class BuildOptions(TypedDict, total=False):
     """Sampling parameters; their names stand in ``gateway.messages.PARAMETERS``."""
     privacy_profile: PrivacyProfile | None
     """Narrows the builder's profile; a wider one changes nothing."""
+    allow_empty: bool
+    """Build the request although the data holds no real character; it is to be rejected, with the
+    request on record, and not to be sent."""
     schema_name: str
     """Up to 64 ASCII letters, digits, ``_`` and ``-``; ``answer``."""
 
@@ -67,7 +70,7 @@ class PromptBuilder:
         """
         template = _template(options.get("template", "structured_json_v1"))
         schema = _schema(output_schema)
-        data_text = _data_text(data)
+        data_text = _data_text(data, allow_empty=options.get("allow_empty", False))
         texts = {
             Slot.TASK: _task(task),
             Slot.SCHEMA: canonical(schema).decode("utf-8"),
@@ -158,7 +161,7 @@ def _task(task: object) -> str:
     return task
 
 
-def _data_text(data: object) -> str:
+def _data_text(data: object, *, allow_empty: bool) -> str:
     if isinstance(data, str):
         text = data
     elif isinstance(data, Mapping):
@@ -166,7 +169,8 @@ def _data_text(data: object) -> str:
         text = json.dumps(plain, indent=2, sort_keys=True, ensure_ascii=False) if plain else ""
     else:
         raise InvalidRequest("the data must be a text or a mapping", code="data_invalid")
-    if not any(letter.isprintable() and not letter.isspace() for letter in text):
+    has_letters = any(letter.isprintable() and not letter.isspace() for letter in text)
+    if not has_letters and not allow_empty:
         raise InvalidRequest("the data is empty", code="empty_input")
     if not is_unicode(text):
         raise InvalidRequest("the data holds a lone surrogate", code="data_invalid")

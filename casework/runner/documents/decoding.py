@@ -88,11 +88,12 @@ def decode(
 def text_codec(name: str) -> str | None:
     """Return the normal name of a codec that makes text of bytes, or None if there is none."""
     try:
-        b"".decode(name)
-        normal = codecs.lookup(name).name
-    except (LookupError, ValueError, UnicodeError):
+        b"text".decode(name)
+    except UnicodeError:
+        pass
+    except (LookupError, ValueError):
         return None
-    return normal
+    return codecs.lookup(name).name
 
 
 def declared_encoding(content: bytes) -> str | None:

@@ -66,9 +66,9 @@ class Document:
     source: str
     """Where it came from, as the user would name it."""
     originals: Mapping[str, bytes]
-    """Paths under ``original/`` with the bytes as they were found."""
+    """The bytes as they were found, by the files' own names."""
     derived: Mapping[str, bytes]
-    """Paths under ``case/``: texts as UTF-8 where they differ from the original, and the record."""
+    """By name below ``case/``: texts in UTF-8 where they differ from the original, the record."""
     problems: tuple[Problem, ...] = ()
 
     @property

@@ -61,16 +61,18 @@ class _Writer:
     def __init__(self) -> None:
         self._pieces: list[str] = []
         self._preformatted = 0
+        self._line_ends = 2
+        """How many line ends stand at the end of what was written; two before the first word."""
 
     def tag(self, tag: _Tag) -> None:
         if tag.name in _PREFORMATTED:
             self._preformatted = max(0, self._preformatted + (-1 if tag.closes else 1))
         if tag.name in _PARAGRAPHS:
-            self._break("\n\n")
+            self._break(2)
         elif tag.name in _LINES:
-            self._break("\n")
+            self._break(1)
             if tag.name == "li" and not tag.closes:
-                self._pieces.append("- ")
+                self._write("- ")
         elif tag.name in _CELLS and not tag.closes:
             self._next_cell()
 
@@ -79,28 +81,31 @@ class _Writer:
             text = html.unescape(_LONG_REFERENCE.sub("\ufffd", text))
         if not self._preformatted:
             text = _SPACES.sub(" ", text)
-            if self._last_letter() in " \t\n":
+            if self._line_ends or self._pieces[-1].endswith((" ", "\t")):
                 text = text.removeprefix(" ")
         if text:
-            self._pieces.append(text)
+            self._write(text)
 
     def result(self) -> str:
         text = "".join(self._pieces).replace("\r\n", "\n").replace("\r", "\n")
         text = _BLANK_LINES.sub("\n\n", _LINE_TAILS.sub("\n", text)).strip("\n \t")
         return f"{text}\n" if text else ""
 
-    def _last_letter(self) -> str:
-        return self._pieces[-1][-1] if self._pieces else "\n"
+    def _write(self, text: str) -> None:
+        self._pieces.append(text)
+        self._line_ends = 0
 
-    def _break(self, line_end: str) -> None:
-        if self._pieces:
-            self._pieces.append(line_end)
+    def _break(self, line_ends: int) -> None:
+        if line_ends > self._line_ends:
+            self._pieces.append("\n" * (line_ends - self._line_ends))
+            self._line_ends = line_ends
 
     def _next_cell(self) -> None:
-        if self._last_letter() == " " and not self._preformatted:
-            self._pieces[-1] = self._pieces[-1][:-1] or "\t"
-        if self._last_letter() not in "\t\n":
-            self._pieces.append("\t")
+        if self._line_ends or self._pieces[-1].endswith("\t"):
+            return
+        if not self._preformatted:
+            self._pieces[-1] = self._pieces[-1].removesuffix(" ")
+        self._write("\t")
 
 
 def _tokens(document: str) -> Iterator[str | _Tag]:
