@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from importlib.resources import files
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
     BaseModel,
@@ -92,6 +92,11 @@ class GatewayConfig(BaseModel):
                 )
             seen.add(provider.id)
         return providers
+
+    @classmethod
+    def settings_schema(cls) -> dict[str, Any]:
+        """Return a JSON Schema of the file: every key by the name that the file uses."""
+        return cls.model_json_schema(by_alias=True)
 
     @property
     def source(self) -> Path | None:
