@@ -143,6 +143,8 @@ class PackageHead:
     operations: OperationStates
     tally: Tally = Tally()
     waiting: Waiting = None
+    changed: tuple[str, ...] | None = None
+    """The operations that the newest commit changed; None where that was not looked at."""
 
 
 def unborn(identity: PackageIdentity, phase: str = "") -> PackageHead:
@@ -195,6 +197,7 @@ def advance(
         operations=states.settled() if generation % RECENT_MAX == 0 else states,
         tally=tally,
         waiting=waiting,
+        changed=tuple(operations),
     )
 
 

@@ -138,6 +138,7 @@ def restore(head: PackageHead, snapshot: Snapshot) -> PackageHead:
         operations=head.operations.settled(snapshot.states),
         tally=snapshot.tally,
         waiting=waiting,
+        changed=None,
     )
 
 

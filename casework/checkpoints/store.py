@@ -2,47 +2,54 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext, suppress
-from dataclasses import dataclass, replace
+from contextlib import AbstractContextManager, suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cached_property
 from pathlib import Path
 from typing import Final
 
-from casework.checkpoints.fold import PackageHead, advance, unborn
+from casework.checkpoints.disk import Disk
+from casework.checkpoints.fold import PackageHead, unborn
 from casework.checkpoints.folder_storage import FolderStorage
+from casework.checkpoints.ground import prove_mount, prove_storage
 from casework.checkpoints.head_cache import HeadCache
-from casework.checkpoints.locks import CaseLocks, FileLocks, ProcessLocks
-from casework.checkpoints.names import (
-    PACKAGE_FILE,
-    case_folder,
-    check_id,
-    commit_path,
-    safe_relative_path,
-    snapshot_path,
+from casework.checkpoints.index import PackageIndex
+from casework.checkpoints.inflight import InflightIntents, Intent
+from casework.checkpoints.locks import CaseLocks, FileLocks, ProcessLocks, prove_exclusion
+from casework.checkpoints.names import PACKAGE_FILE, case_folder, check_id, outcome_path
+from casework.checkpoints.package_files import (
+    added_entry,
+    case_folders,
+    named_entry,
+    named_files,
+    read_checked,
 )
-from casework.checkpoints.package_reader import VERIFY_REMEDY, PackageReader
+from casework.checkpoints.package_reader import PackageReader
+from casework.checkpoints.package_writer import PackageWriter, stale
 from casework.checkpoints.records import (
     CommitKind,
-    CommitRecord,
     FileEntry,
     OperationState,
     PackageIdentity,
     package_identifier,
 )
-from casework.checkpoints.snapshots import INTERVAL, encode_snapshot, reach
-from casework.checkpoints.storage import AlreadyExists, NotFound, Storage, is_safe_path
-from casework.checkpoints.transitions import Step, objection
+from casework.checkpoints.resumption import resumed
+from casework.checkpoints.storage import NotFound, Storage, is_safe_path
+from casework.checkpoints.transitions import Step
 from casework.errors import (
     CheckpointError,
     FormatError,
-    IllegalTransition,
     IntegrityError,
+    LockBusy,
     PackageNotFound,
     StaleGeneration,
     StorageError,
 )
-from casework.strict_json import sha256_hex
+
+_LOG = logging.getLogger(__name__)
 
 DEFAULT_PHASE: Final = "BUILDING_CASE"
 
@@ -73,7 +80,7 @@ def utc_now() -> datetime:
 
 
 class CheckpointStore:
-    """Every case package below one root, with its locks.
+    """Every case package below one root, with its locks, its index and its in-flight intents.
 
     Methods may be called from many threads and processes at once; packages do not wait for each
     other. Whoever commits to a case should hold its lock: the lock saves work, and the generation
@@ -83,6 +90,7 @@ class CheckpointStore:
         root: The runtime folder, or a storage that takes its place.
         now: The clock.
         actor: Who is written into commits as their author.
+        disk: The file system calls, for tests that watch or break them.
     """
 
     def __init__(
@@ -91,17 +99,47 @@ class CheckpointStore:
         *,
         now: Callable[[], datetime] = utc_now,
         actor: str = "casework",
+        disk: Disk | None = None,
     ) -> None:
+        self.folder = root if isinstance(root, Path) else None
         self._now = now
-        self._actor = actor
         self._heads = HeadCache()
-        self._locks: CaseLocks
-        if isinstance(root, Path):
-            self._storage: Storage = FolderStorage(root)
-            self._locks = FileLocks(root / "locks")
-        else:
-            self._storage = root
-            self._locks = ProcessLocks()
+        self._storage: Storage = FolderStorage(root, disk=disk) if isinstance(root, Path) else root
+        self._locks: CaseLocks = (
+            ProcessLocks() if self.folder is None else FileLocks(self.folder / "locks")
+        )
+        self._writer = PackageWriter(self._storage, self._heads, locks=self._locks, actor=actor)
+        self.inflight = InflightIntents(self._storage)
+
+    @cached_property
+    def index(self) -> PackageIndex:
+        """The index, opened when it is first asked."""
+        path = None if self.folder is None else self.folder / "index.sqlite3"
+        return PackageIndex(path, self._all_heads)
+
+    def prove(self) -> None:
+        """Check that the ground keeps its promises; call it before anything is paid for.
+
+        Raises:
+            StorageError: A taken name can be taken again, syncing fails, or locks keep nobody out.
+        """
+        prove_storage(self._storage)
+        if self.folder is not None:
+            prove_mount(self.folder)
+            prove_exclusion(self.folder / "locks")
+
+    def recover(self) -> tuple[Intent, ...]:
+        """Bring index and intents up to date after a crash; call it once at start-up.
+
+        Returns:
+            The rounds that were begun and have no outcome, committed or left whole: their calls may
+            have been made, and paid for, in vain. Those of a case that is being worked on now are
+            not among them.
+        """
+        for case_id in self.index.unsure():
+            with suppress(CheckpointError):
+                self.index.put(self.open(case_id))
+        return tuple(intent for intent in self.inflight.list() if self._is_unconfirmed(intent))
 
     def create(
         self,
@@ -125,23 +163,26 @@ class CheckpointStore:
             StorageError: The ground refused; there is no half case.
         """
         check_id(case_id, "case id")
-        inputs = _named_files("original", originals)
-        products = _named_files("case", derived or {})
-        entries = [entry for entry, _ in inputs]
-        package_id = package_identifier(case_id, {entry.path: entry.sha256 for entry in entries})
-        folder = case_folder(case_id)
-        known = self._known_case(folder, case_id, package_id)
+        inputs = named_files("original", originals)
+        products = named_files("case", derived or {})
+        package_id = package_identifier(case_id, {entry.path: entry.sha256 for entry, _ in inputs})
+        known = self._known_case(case_id, package_id)
         if known is not None:
             return known
-        with self._held(case_id):
-            known = self._known_case(folder, case_id, package_id)
+        with self._writer.held(case_id):
+            known = self._known_case(case_id, package_id)
             if known is not None:
                 return known
-            self._clear_unborn(folder)
+            self._clear_unborn(case_folder(case_id))
+            with suppress(StorageError):
+                self.index.forget(case_id)
+            self._mark_unsure(case_id)
             identity = PackageIdentity(
                 case_id=case_id, package_id=package_id, created_at=self._now()
             )
-            return self._create(identity, [*inputs, *products], phase)
+            head = self._begin(identity, [*inputs, *products], phase)
+        self._tell_index(head)
+        return head
 
     def open(self, case_id: str, package_id: str | None = None) -> PackageHead:
         """Return a package's head; one failed open if nothing changed since this process looked.
@@ -153,7 +194,7 @@ class CheckpointStore:
         folder = case_folder(check_id(case_id, "case id"))
         reader = PackageReader(self._storage, folder)
         head = self._heads.get(folder)
-        head = reader.head() if head is None else reader.refreshed(head)
+        head = self._found(case_id, reader) if head is None else reader.refreshed(head)
         if head.case_id != case_id:
             raise IntegrityError("the folder holds another case", where=folder)
         self._heads.put(folder, head)
@@ -164,30 +205,71 @@ class CheckpointStore:
     def commit(self, change: Change) -> PackageHead:
         """Add one generation to a package; hold the case's lock while you do.
 
-        Every new file is durable before the record that names it becomes visible.
+        Every new file is durable before the record that names it becomes visible. The index is
+        told; should that fail, it is thrown away and rebuilt later.
 
         Raises:
             StaleGeneration: Somebody committed since; nothing of the change is visible.
-            IllegalTransition: The change cannot follow what is stored.
-            StorageError: The ground refused. Unless the code is ``commit_unconfirmed``, the old
-                generation stands.
+            IllegalTransition: The change cannot follow what is stored; nothing was written.
+            StorageError: The ground refused. Open the package again to see which generation stands.
         """
-        folder = case_folder(change.case_id)
-        head = self._heads.get(folder)
+        head = self._heads.get(case_folder(change.case_id))
         if head is None or head.generation != change.expected_generation:
             head = self.open(change.case_id)
         if (head.package_id, head.generation) != (change.package_id, change.expected_generation):
-            raise _stale(change.expected_generation)
-        entries = tuple(_entry(path, content) for path, content in change.files)
+            raise stale(change.expected_generation)
         step = Step(
             kind=change.kind,
             at=change.at,
             analysis_revision=change.analysis_revision or head.analysis_revision,
             phase=head.phase if change.phase is None else change.phase,
             operations=change.operations,
-            files=entries,
+            files=tuple(added_entry(path, content) for path, content in change.files),
         )
-        return self._append(folder, head, step, change.files)
+        if change.kind is not CommitKind.LLM_ROUND:  # a round has announced itself already
+            self._mark_unsure(change.case_id)
+        head = self._writer.append(head, step, change.files)
+        self._tell_index(head)
+        return head
+
+    def resume(
+        self,
+        case_id: str,
+        package_id: str,
+        operation_id: str,
+        *,
+        new_operation_id: str,
+        analysis_revision: int | None = None,
+    ) -> PackageHead:
+        """Let a blocked or failed operation live on under a new id, linked both ways.
+
+        Takes the case's lock itself. The new operation is due at once, with a fresh budget.
+
+        Raises:
+            NotDue: It is blocked, and its retry time has not come.
+            OperationConflict: It was resumed before, or the new id is used.
+            IllegalTransition: It is neither blocked nor failed.
+            PackageNotFound: There is no such case or operation.
+            LockBusy: Somebody works on the case.
+        """
+        with self._writer.held(case_id):
+            head, at = self.open(case_id, package_id), self._now()
+            operations = resumed(
+                head,
+                operation_id,
+                new_operation_id=new_operation_id,
+                analysis_revision=analysis_revision,
+                at=at,
+            )
+            change = Change(
+                case_id=case_id,
+                package_id=package_id,
+                expected_generation=head.generation,
+                kind=CommitKind.RESUMED,
+                at=at,
+                operations=operations,
+            )
+            return self.commit(change)
 
     def read_file(self, case_id: str, path: str) -> bytes:
         """Return a file that a commit names, checked against its digest.
@@ -196,23 +278,21 @@ class CheckpointStore:
             PackageNotFound: No commit names such a file.
             IntegrityError: The bytes are gone or are not those that were committed.
         """
-        head = self.open(case_id)
-        reader = PackageReader(self._storage, case_folder(case_id))
-        entry = _named_entry(reader, head, path)
+        head, reader = self.open(case_id), self._reader(case_id)
+        entry = named_entry(reader, head, path)
         if entry is None:
             raise PackageNotFound("no commit names this file", where=path)
         return read_checked(reader, entry)
 
     def files(self, case_id: str) -> tuple[FileEntry, ...]:
         """Return what the first commit named: identity, inputs and products of the case."""
-        record, _ = PackageReader(self._storage, case_folder(case_id)).record(1)
+        record, _ = self._reader(case_id).record(1)
         return record.files
 
     def uncommitted(self, case_id: str, path: str) -> bytes | None:
         """Return the bytes of a whole file that a crash left before its commit, if there is one."""
-        head = self.open(case_id)
-        reader = PackageReader(self._storage, case_folder(case_id))
-        if not is_safe_path(path) or _named_entry(reader, head, path) is not None:
+        head, reader = self.open(case_id), self._reader(case_id)
+        if not is_safe_path(path) or named_entry(reader, head, path) is not None:
             return None
         with suppress(NotFound):
             return reader.read(path)
@@ -231,14 +311,51 @@ class CheckpointStore:
         """Iterate over the ids of all cases, from the packages themselves."""
         for folder in case_folders(self._storage):
             reader = PackageReader(self._storage, folder)
-            with suppress(PackageNotFound):
+            with suppress(CheckpointError):
                 if reader.record_bytes(1) is not None:
                     yield reader.identity().case_id
 
-    def _create(
+    def package_folder(self, case_id: str) -> Path:
+        """Return the folder of a case's package on the disk.
+
+        Raises:
+            PackageNotFound: The packages do not lie in a folder.
+        """
+        if self.folder is None:
+            raise PackageNotFound("the packages do not lie in a folder", code="no_folder")
+        return self.folder / case_folder(check_id(case_id, "case id"))
+
+    def _reader(self, case_id: str) -> PackageReader:
+        return PackageReader(self._storage, case_folder(case_id))
+
+    def _found(self, case_id: str, reader: PackageReader) -> PackageHead:
+        """Read a head that this process has not seen, not older than the index knows it."""
+        known = 0
+        with suppress(StorageError):
+            known = self.index.generation(case_id)
+        try:
+            head = reader.head(known)
+        except PackageNotFound:
+            with suppress(StorageError):
+                if known:
+                    self.index.forget(case_id)
+            raise
+        if head.generation > known:
+            self._tell_index(head)
+        return head
+
+    def _tell_index(self, head: PackageHead) -> None:
+        """Update the index; it throws itself away when it cannot be updated."""
+        with suppress(StorageError):
+            self.index.put(head)
+
+    def _mark_unsure(self, case_id: str) -> None:
+        with suppress(StorageError):
+            self.index.mark_unsure(case_id)
+
+    def _begin(
         self, identity: PackageIdentity, files: Sequence[tuple[FileEntry, bytes]], phase: str
     ) -> PackageHead:
-        folder = case_folder(identity.case_id)
         described = identity.encode()
         everything = [(FileEntry.of(PACKAGE_FILE, described), described), *files]
         step = Step(
@@ -251,78 +368,9 @@ class CheckpointStore:
         )
         contents = tuple((entry.path, content) for entry, content in everything)
         try:
-            return self._append(folder, unborn(identity, phase), step, contents)
+            return self._writer.append(unborn(identity, phase), step, contents)
         except StaleGeneration:
             return self.open(identity.case_id, identity.package_id)
-
-    def _append(
-        self,
-        folder: str,
-        head: PackageHead,
-        step: Step,
-        contents: tuple[tuple[str, bytes], ...],
-    ) -> PackageHead:
-        reason = objection(head, step)
-        if reason is not None:
-            raise IllegalTransition(reason, code="impossible_commit")
-        after = advance(
-            head, step.operations, analysis_revision=step.analysis_revision, phase=step.phase
-        )
-        record = CommitRecord(
-            generation=after.generation,
-            previous_sha256=head.record_sha256 or None,
-            committed_at=step.at,
-            actor=self._actor,
-            kind=step.kind,
-            analysis_revision=after.analysis_revision,
-            phase=after.phase,
-            status=after.status,
-            routing=after.routing,
-            operations=step.operations,
-            files=step.files,
-        ).encode()
-        self._publish(folder, head, [*contents, (commit_path(after.generation), record)])
-        after = replace(after, record_sha256=sha256_hex(record))
-        self._heads.put(folder, after)
-        if after.generation % INTERVAL == 0:
-            self._snapshot(folder, head, after, step.operations)
-        return after
-
-    def _publish(
-        self, folder: str, head: PackageHead, contents: Sequence[tuple[str, bytes]]
-    ) -> None:
-        files = [(f"{folder}/{path}", content) for path, content in contents]
-        case_id, record_path = head.case_id, files[-1][0]
-        for _ in files:
-            try:
-                self._storage.create(files)
-            except AlreadyExists as clash:
-                if clash.path == record_path:
-                    self._heads.drop(folder)
-                    raise _stale(head.generation) from None
-                self._remove_leftover(case_id, head, clash.path)
-            except StorageError:
-                # The record may be visible without being durable; the next look decides.
-                self._heads.drop(folder)
-                raise
-            else:
-                return
-        raise _stale(head.generation)
-
-    def _remove_leftover(self, case_id: str, head: PackageHead, path: str) -> None:
-        """Remove a file that a crash left where a new one has to go, if no commit names it."""
-        folder = case_folder(case_id)
-        reader = PackageReader(self._storage, folder)
-        with self._held(case_id):
-            if head.generation and reader.refreshed(head).generation != head.generation:
-                raise _stale(head.generation)
-            inner = path.removeprefix(f"{folder}/")
-            if head.generation and _named_entry(reader, head, inner) is not None:
-                raise FormatError(
-                    "a committed file cannot be written again", code="immutable_file", where=inner
-                )
-            with suppress(NotFound):
-                self._storage.delete(path)
 
     def _clear_unborn(self, folder: str) -> None:
         """Remove records that an interrupted receiving left in a folder without a first commit."""
@@ -330,8 +378,8 @@ class CheckpointStore:
             with suppress(NotFound):
                 self._storage.delete(f"{folder}/commits/{name}")
 
-    def _known_case(self, folder: str, case_id: str, package_id: str) -> PackageHead | None:
-        if PackageReader(self._storage, folder).record_bytes(1) is None:
+    def _known_case(self, case_id: str, package_id: str) -> PackageHead | None:
+        if self._reader(case_id).record_bytes(1) is None:
             return None
         head = self.open(case_id)
         if head.package_id != package_id:
@@ -342,105 +390,31 @@ class CheckpointStore:
             )
         return head
 
-    def _snapshot(
-        self,
-        folder: str,
-        before: PackageHead,
-        head: PackageHead,
-        states: Mapping[str, OperationState],
-    ) -> None:
-        """Write the snapshot of a head; it is derived, so no failure of it matters."""
-        reader = PackageReader(self._storage, folder)
-        block = {**before.operations.recent, **states}
-        with suppress(CheckpointError):
-            after, merged = reader.merged_block(head.generation, reach(head.generation))
-            if after is None:
-                content = encode_snapshot(head, 0, dict(head.operations.stored()))
-            else:
-                content = encode_snapshot(head, after, {**merged, **block})
-            path = f"{folder}/{snapshot_path(head.generation)}"
-            with suppress(NotFound):
-                self._storage.delete(path)
-            self._storage.create([(path, content)])
-
-    def _held(self, case_id: str) -> AbstractContextManager[None]:
-        return nullcontext() if self._locks.is_held(case_id) else self._locks.hold(case_id)
-
-
-def case_folders(storage: Storage) -> Iterator[str]:
-    """Iterate over the folders in a storage that may hold packages."""
-    for spread in storage.list("cases"):
-        if spread.endswith("/"):
-            for name in storage.list(f"cases/{spread[:-1]}"):
-                if name.endswith("/"):
-                    yield f"cases/{spread}{name[:-1]}"
-
-
-def read_checked(reader: PackageReader, entry: FileEntry) -> bytes:
-    """Return the bytes of a committed file.
-
-    Raises:
-        IntegrityError: They are gone, or are not those that were committed.
-    """
-    try:
-        content = reader.read(entry.path)
-    except NotFound:
-        raise IntegrityError(
-            "a committed file is missing", where=entry.path, remedy=VERIFY_REMEDY
-        ) from None
-    if len(content) != entry.size or sha256_hex(content) != entry.sha256:
-        raise IntegrityError(
-            "the bytes are not those that were committed", where=entry.path, remedy=VERIFY_REMEDY
-        )
-    return content
-
-
-def _named_entry(reader: PackageReader, head: PackageHead, path: str) -> FileEntry | None:
-    """Find the entry under which a commit names a file."""
-    parts = path.split("/")
-    if parts[:2] == ["llm", "operations"] and len(parts) > len(_OPERATION_PARTS):
-        state = head.operations.get(parts[2])
-        entries = state.artifacts if state else ()
-        return next((entry for entry in entries if entry.path == path), None)
-    for generation in (1, *range(head.generation, 1, -1)):
-        record, _ = reader.record(generation)
-        for entry in record.files:
-            if entry.path == path:
-                return entry
-    return None
-
-
-def _named_files(folder: str, files: Mapping[str, bytes]) -> list[tuple[FileEntry, bytes]]:
-    found: dict[str, tuple[FileEntry, bytes]] = {}
-    for name, content in files.items():
-        check_id(name, "file name")
-        path = f"{folder}/{safe_relative_path(name)}"
-        kept = None if path == f"{folder}/{name}" else name
-        found[path] = (FileEntry.of(path, content, name=kept), content)
-    for path in found:
-        above = path
-        while above := above.rpartition("/")[0]:
-            if above in found:
-                raise FormatError(
-                    "one input is named like the folder of another", code="names_collide"
+    def _all_heads(self) -> Iterator[PackageHead]:
+        for folder in case_folders(self._storage):
+            try:
+                yield PackageReader(self._storage, folder).head()
+            except PackageNotFound:
+                continue
+            except CheckpointError as error:
+                _LOG.warning(
+                    "a package cannot be read; `casework verify` tells why",
+                    extra={"action": "package_damaged", "code": error.code, "where": folder},
                 )
-    return [found[path] for path in sorted(found)]
 
-
-def _entry(path: str, content: bytes) -> FileEntry:
-    if not is_safe_path(path) or path.split("/", 1)[0] not in _CHANGEABLE:
-        raise FormatError("a commit may not write there", code="unsafe_path")
-    return FileEntry.of(path, content)
-
-
-_CHANGEABLE: Final = frozenset({"case", "llm", "review"})
-"""Top folders of a package that later commits may add to."""
-
-_OPERATION_PARTS: Final = ("llm", "operations", "ophash")
-
-
-def _stale(generation: int) -> StaleGeneration:
-    return StaleGeneration(
-        f"generation {generation} is no longer the newest; the result was discarded",
-        remedy="open the package again",
-    )
+    def _is_unconfirmed(self, intent: Intent) -> bool:
+        """Settle an intent whose round has an outcome, and tell whether it has none."""
+        try:
+            with self._writer.held(intent.case_id):
+                head = self.open(intent.case_id)
+                state = head.operations.get(intent.ophash)
+                if state is not None and state.rounds_completed >= intent.round:
+                    self._tell_index(head)
+                    self.inflight.end(intent.case_id, intent.ophash)
+                    return False
+                path = outcome_path(intent.ophash, intent.round)
+                return self.uncommitted(intent.case_id, path) is None
+        except LockBusy:
+            return False
+        except CheckpointError:
+            return True

@@ -1,0 +1,428 @@
+"""The package index: what is due, and how many are in which state, without opening packages.
+
+It is a cache in one SQLite file. Whatever happens to the file, rescanning the packages gives the
+same answers, and that is what happens after a reboot, after damage and after a change of version.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sqlite3
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
+from datetime import datetime
+from itertools import islice
+from pathlib import Path
+from threading import RLock
+from typing import Final
+
+from casework.checkpoints import index_schema as sql
+from casework.checkpoints.fold import PackageHead
+from casework.checkpoints.index_rows import (
+    READY,
+    Cell,
+    IndexCounts,
+    IndexedOperation,
+    IndexedPackage,
+    boot_identity,
+    operation_cells,
+    package_cells,
+    to_moment,
+    to_operation,
+    to_package,
+    to_ticks,
+)
+from casework.checkpoints.records import OperationStatus, PackageStatus, operation_hash
+from casework.errors import StorageError
+
+_LOG = logging.getLogger(__name__)
+
+RESCAN_BATCH: Final = 200
+
+_DAMAGED: Final = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
+_UNWRITABLE: Final = frozenset({sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY})
+_PRIMARY_CODE: Final = 0xFF
+
+
+class PackageIndex:
+    """The index of one root, usable from threads and processes.
+
+    Every method is one short statement or transaction under one connection. A question asked of an
+    index that may be wrong is answered after a rescan.
+
+    Args:
+        path: The file; None keeps the index in memory.
+        heads: Yields the head of every package, for rescans.
+        boot: What identifies the running system; None asks it.
+    """
+
+    def __init__(
+        self,
+        path: Path | None,
+        heads: Callable[[], Iterable[PackageHead]],
+        *,
+        boot: str | None = None,
+    ) -> None:
+        self._path = path
+        self._heads = heads
+        self._boot = boot_identity() if boot is None else boot
+        self._guard = RLock()
+        self._pid = os.getpid()
+        self._connection: sqlite3.Connection | None = None
+        self._inode = 0
+        self._complete = False
+
+    def put(self, head: PackageHead) -> None:
+        """Take over a package's head; the same or an older one changes nothing.
+
+        Raises:
+            StorageError: The index cannot be written; it was thrown away and will be rebuilt.
+        """
+        self._ensure()
+        known = self._rows(sql.KNOWN, (head.case_id,))
+        if known and known[0] == (head.generation, head.package_id, 1, head.analysis_revision):
+            return
+        try:
+            with self._transaction() as connection:
+                _put(connection, head)
+        except StorageError:
+            self.discard()
+            raise
+
+    def mark_unsure(self, case_id: str) -> None:
+        """Note that a package is about to change, so that a crash before ``put`` is noticed."""
+        self._ensure()
+        with self._transaction() as connection:
+            connection.execute("insert or ignore into unsure values (?)", (case_id,))
+
+    def unsure(self) -> tuple[str, ...]:
+        """Return the cases whose package may be newer than the index knows."""
+        return tuple(str(row[0]) for row in self._ask("select case_id from unsure", ()))
+
+    def forget(self, case_id: str) -> None:
+        """Drop a case that has no package."""
+        with self._transaction() as connection:
+            _delete_case(connection, case_id)
+
+    def plan(self, operation_ids: Sequence[str], *, case_id: str | None = None) -> None:
+        """Make these operations due for every case in which they have no state yet.
+
+        What was planned before and is not named now is taken back. Planned work is in no package,
+        so it has to be planned again after an index was lost.
+
+        Args:
+            operation_ids: The operations in the order in which they should be begun.
+            case_id: Plan for this case only, and take nothing back.
+        """
+        self._ensure()
+        with self._transaction() as connection:
+            revisions = connection.execute("select distinct analysis_revision from packages")
+            for revision in [int(row[0]) for row in revisions.fetchall()]:
+                for position, operation_id in enumerate(operation_ids):
+                    work = {
+                        "ophash": operation_hash(revision, operation_id),
+                        "operation_id": operation_id,
+                        "revision": revision,
+                        "position": position,
+                        "case_id": case_id,
+                    }
+                    connection.execute(sql.PLAN, work)
+            if case_id is None:
+                _take_back(connection, frozenset(operation_ids))
+
+    def get(self, case_id: str) -> IndexedPackage | None:
+        """Return what is known of a package."""
+        rows = self._ask(f"{sql.PACKAGES} where case_id = ?", (case_id,))
+        return to_package(rows[0]) if rows else None
+
+    def generation(self, case_id: str) -> int:
+        """Return the newest generation known of a package, 0 if none is; never rescans."""
+        rows = self._rows("select generation from packages where case_id = ?", (case_id,))
+        return int(rows[0][0] or 0) if rows else 0
+
+    def due(self, now: datetime, limit: int = 1) -> tuple[IndexedOperation, ...]:
+        """Return what may run now, longest due first: retries, resumptions and planned work."""
+        return tuple(map(to_operation, self._ask(sql.DUE, (to_ticks(now), limit))))
+
+    def next_due_at(self) -> datetime | None:
+        """Return when the next operation may run, None if none is waiting.
+
+        Work that was planned and never begun is due since the beginning of time.
+        """
+        rows = self._ask("select min(due_at) from operations where due_at is not null", ())
+        return to_moment(rows[0][0])
+
+    def counts(self) -> IndexCounts:
+        """Return how many packages and current operations are in which state."""
+        packages: dict[PackageStatus, int] = {}
+        operations: dict[OperationStatus, int] = {}
+        planned = 0
+        for kind, status, n in self._ask("select kind, status, n from tally where n > 0", ()):
+            if kind == "package":
+                packages[PackageStatus(str(status))] = int(n or 0)
+            elif status == READY:
+                planned = int(n or 0)
+            else:
+                operations[OperationStatus(str(status))] = int(n or 0)
+        return IndexCounts(sum(packages.values()), packages, operations, planned)
+
+    def packages(
+        self, *, prefix: str = "", after: str = "", limit: int = 1000
+    ) -> tuple[IndexedPackage, ...]:
+        """Return packages in the order of their ids, from after a given one."""
+        values = (after, prefix, len(prefix), prefix, limit)
+        return tuple(map(to_package, self._ask(sql.PACKAGES_AFTER, values)))
+
+    def operations(self, case_id: str) -> tuple[IndexedOperation, ...]:
+        """Return the current operations of a case, planned ones too."""
+        return tuple(map(to_operation, self._ask(sql.OF_CASE, (case_id,))))
+
+    def in_status(
+        self,
+        status: OperationStatus | None,
+        *,
+        after: tuple[str, str] = ("", ""),
+        limit: int = 1000,
+    ) -> tuple[IndexedOperation, ...]:
+        """Return current operations in one state, in the order of case and ophash.
+
+        Args:
+            status: The state; None asks for planned work. BLOCKED is the inbox.
+            after: Case and ophash of the last one seen.
+            limit: The most to return.
+        """
+        values = (READY if status is None else status.value, *after, limit)
+        return tuple(map(to_operation, self._ask(sql.IN_STATUS, values)))
+
+    @property
+    def is_complete(self) -> bool:
+        """Tell whether the index knows every package; questions make it so."""
+        return bool(self._rows("select 1 from meta where name = 'complete'", ()))
+
+    def rescan(self) -> int:
+        """Read every package anew and return how many there are."""
+        with self._transaction() as connection:
+            connection.execute("delete from meta where name = 'complete'")
+            connection.execute("update meta set value = value + 1 where name = 'scan'")
+        total = 0
+        heads = iter(self._heads())
+        while batch := list(islice(heads, RESCAN_BATCH)):
+            with self._transaction() as connection:
+                for head in batch:
+                    _put(connection, head)
+            total += len(batch)
+        with self._transaction() as connection:
+            for (case_id,) in connection.execute(sql.GONE).fetchall():
+                _delete_case(connection, str(case_id))
+            connection.execute("insert or replace into meta values ('complete', 'yes')")
+        _LOG.info("packages rescanned", extra={"action": "index_rescanned", "packages": total})
+        return total
+
+    def discard(self) -> None:
+        """Throw the index away; the next question rebuilds it."""
+        with self._guarded():
+            self.close()
+            self._unlink()
+
+    def close(self) -> None:
+        """Close the file; the next call opens it again."""
+        with self._guarded():
+            if self._connection is not None:
+                with suppress(sqlite3.Error):
+                    self._connection.close()
+            self._connection, self._complete = None, False
+
+    def _ensure(self) -> None:
+        if self._complete and self._is_ours() and self._pid == os.getpid():
+            return
+        with self._guarded():
+            if not self.is_complete:
+                self.rescan()
+            self._complete = True
+
+    def _ask(self, query: str, values: Sequence[Cell]) -> list[tuple[Cell, ...]]:
+        """Answer from a complete index; one that turns out to be damaged is rebuilt first."""
+        try:
+            self._ensure()
+            return self._rows(query, values)
+        except StorageError as error:
+            if error.code != "index_damaged":
+                raise
+        self._ensure()
+        return self._rows(query, values)
+
+    def _rows(self, query: str, values: Sequence[Cell]) -> list[tuple[Cell, ...]]:
+        with self._guarded():
+            try:
+                return self._open().execute(query, values).fetchall()
+            except sqlite3.Error as error:
+                raise self._explained(error) from error
+
+    @contextmanager
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        with self._guarded():
+            try:
+                connection = self._open()
+                connection.execute("begin immediate")
+                try:
+                    yield connection
+                except BaseException:
+                    with suppress(sqlite3.Error):
+                        connection.execute("rollback")
+                    raise
+                connection.execute("commit")
+            except sqlite3.Error as error:
+                raise self._explained(error) from error
+
+    def _guarded(self) -> AbstractContextManager[object]:
+        if self._pid != os.getpid():
+            # Another thread of the parent may have held the guard at the fork. The connection is
+            # kept and never used or closed: closing it would drop the parent's locks on the file.
+            _INHERITED.append(self._connection)
+            self._guard, self._connection, self._pid = RLock(), None, os.getpid()
+        return self._guard
+
+    def _explained(self, error: sqlite3.Error) -> StorageError:
+        """Turn SQLite's error into ours; a damaged index is thrown away at once."""
+        number = getattr(error, "sqlite_errorcode", 0) & _PRIMARY_CODE
+        damaged = number in _DAMAGED or "no such" in str(error)
+        _LOG.warning("the index failed", extra={"action": "index_failed", "sqlite_code": number})
+        if damaged:
+            self.discard()
+        return StorageError(
+            "the index cannot be used",
+            code="index_damaged" if damaged else "index_unavailable",
+            where="index.sqlite3",
+            remedy="it is a cache: run again, or delete the file",
+        )
+
+    def _open(self) -> sqlite3.Connection:
+        if self._connection is not None and self._is_ours():
+            return self._connection
+        self.close()
+        try:
+            connection = self._connect()
+        except sqlite3.OperationalError as error:
+            if getattr(error, "sqlite_errorcode", 0) & _PRIMARY_CODE not in _UNWRITABLE:
+                raise
+            # Reading verbs work on a read-only folder too; what they learn is not kept.
+            self._path = None
+            connection = self._connect()
+        self._connection = connection
+        self._inode = self._path.stat().st_ino if self._path is not None else 0
+        return connection
+
+    def _is_ours(self) -> bool:
+        """Tell whether the connection is to the file that stands there now."""
+        if self._path is None:
+            return True
+        try:
+            return os.stat(self._path).st_ino == self._inode  # noqa: PTH116 - asked at every step
+        except OSError:
+            return False
+
+    def _connect(self) -> sqlite3.Connection:
+        connection = self._connect_once()
+        found = _meta(connection, "version"), _meta(connection, "boot")
+        if found == (sql.SCHEMA_VERSION, self._boot):
+            return connection
+        if found != (None, None):
+            connection.close()
+            self._unlink()
+            connection = self._connect_once()
+        _create(connection, self._boot)
+        return connection
+
+    def _connect_once(self) -> sqlite3.Connection:
+        if self._path is not None:
+            with suppress(OSError):
+                self._path.parent.mkdir(parents=True, exist_ok=True)
+        connection = sqlite3.connect(
+            ":memory:" if self._path is None else self._path,
+            isolation_level=None,
+            check_same_thread=False,
+        )
+        try:
+            for pragma in sql.PRAGMAS:
+                connection.execute(pragma)
+        except sqlite3.Error:
+            connection.close()
+            raise
+        return connection
+
+    def _unlink(self) -> None:
+        if self._path is not None:
+            for suffix in ("", "-journal"):
+                with suppress(OSError):
+                    self._path.with_name(self._path.name + suffix).unlink()
+
+
+_INHERITED: Final[list[sqlite3.Connection | None]] = []
+"""Connections of a parent process, kept alive so that nothing closes them here."""
+
+
+def _create(connection: sqlite3.Connection, boot: str) -> None:
+    connection.execute("begin immediate")
+    if _meta(connection, "version") is None:  # else another process was faster
+        for statement in _statements(sql.SCHEMA):
+            connection.execute(statement)
+        connection.execute("insert into meta values ('version', ?)", (sql.SCHEMA_VERSION,))
+        connection.execute("insert into meta values ('boot', ?)", (boot,))
+    connection.execute("commit")
+
+
+def _statements(script: str) -> Iterator[str]:
+    statement = ""
+    for line in script.splitlines():
+        statement += f"{line}\n"
+        if sqlite3.complete_statement(statement):
+            yield statement
+            statement = ""
+
+
+def _meta(connection: sqlite3.Connection, name: str) -> str | None:
+    try:
+        row = connection.execute("select value from meta where name = ?", (name,)).fetchone()
+    except sqlite3.OperationalError as error:
+        if "no such table" not in str(error):
+            raise
+        return None
+    return None if row is None else str(row[0])
+
+
+def _put(connection: sqlite3.Connection, head: PackageHead) -> None:
+    connection.execute("delete from unsure where case_id = ?", (head.case_id,))
+    row = connection.execute(sql.KNOWN, (head.case_id,)).fetchone()
+    if row and row[0] > head.generation and row[1] == head.package_id and row[2]:
+        return
+    connection.execute(sql.PUT_PACKAGE, package_cells(head))
+    names: Iterable[str] = head.operations
+    follows = row == (head.generation - 1, head.package_id, 1, head.analysis_revision)
+    if follows and head.changed is not None:
+        names = head.changed
+    elif row:
+        connection.execute(
+            "delete from operations where case_id = ? and (status <> ? or analysis_revision <> ?)",
+            (head.case_id, READY, head.analysis_revision),
+        )
+    connection.executemany(
+        sql.PUT_OPERATION, [operation_cells(head, name, head.operations[name]) for name in names]
+    )
+
+
+def _take_back(connection: sqlite3.Connection, wanted: frozenset[str]) -> None:
+    planned = connection.execute(
+        "select distinct operation_id from operations where current = 1 and status = ?", (READY,)
+    )
+    for (operation_id,) in planned.fetchall():
+        if operation_id not in wanted:
+            connection.execute(
+                "delete from operations where current = 1 and status = ? and operation_id = ?",
+                (READY, operation_id),
+            )
+
+
+def _delete_case(connection: sqlite3.Connection, case_id: str) -> None:
+    for table in ("operations", "packages", "unsure"):
+        connection.execute(f"delete from {table} where case_id = ?", (case_id,))  # noqa: S608 - ours

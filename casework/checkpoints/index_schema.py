@@ -1,0 +1,166 @@
+"""The tables of the package index and the statements that fill and ask them, in one place."""
+
+from __future__ import annotations
+
+from typing import Final
+
+SCHEMA_VERSION: Final = "1"
+"""Raise it with every change below; an index of another version is thrown away and rebuilt."""
+
+SCHEMA: Final = """
+create table meta (name text primary key, value text not null) without rowid;
+insert into meta values ('scan', '1');
+
+create table packages (
+    case_id text primary key,
+    package_id text not null,
+    generation integer not null,
+    analysis_revision integer not null,
+    phase text not null,
+    status text not null,
+    reason text, destination text, retry_at integer, automatic_retry integer,
+    scan integer not null
+) without rowid;
+
+create table unsure (case_id text primary key) without rowid;
+
+create table operations (
+    case_id text not null,
+    ophash text not null,
+    operation_id text not null,
+    analysis_revision integer not null,
+    status text not null,
+    current integer not null,
+    due_at integer,
+    position integer not null default 0,
+    retry_at integer, reason text, destination text, automatic_retry integer,
+    error_code text,
+    rounds_completed integer not null, rounds_max integer,
+    resumed_as text, resumed_from text,
+    primary key (case_id, ophash)
+) without rowid;
+
+create index operation_due on operations (due_at, position, case_id) where due_at is not null;
+create index operation_status on operations (status, case_id, ophash) where current = 1;
+
+create table tally (kind text, status text, n integer not null, primary key (kind, status))
+without rowid;
+
+create trigger package_in after insert on packages begin
+    insert into tally values ('package', new.status, 1)
+    on conflict do update set n = n + 1;
+end;
+create trigger package_out after delete on packages begin
+    update tally set n = n - 1 where kind = 'package' and status = old.status;
+end;
+create trigger package_moved after update of status on packages
+when old.status <> new.status begin
+    update tally set n = n - 1 where kind = 'package' and status = old.status;
+    insert into tally values ('package', new.status, 1)
+    on conflict do update set n = n + 1;
+end;
+create trigger operation_in after insert on operations when new.current = 1 begin
+    insert into tally values ('operation', new.status, 1)
+    on conflict do update set n = n + 1;
+end;
+create trigger operation_out after delete on operations when old.current = 1 begin
+    update tally set n = n - 1 where kind = 'operation' and status = old.status;
+end;
+create trigger operation_moved after update of status, current on operations
+when old.status <> new.status or old.current <> new.current begin
+    update tally set n = n - old.current where kind = 'operation' and status = old.status;
+    insert into tally values ('operation', new.status, new.current)
+    on conflict do update set n = n + new.current;
+end;
+"""
+
+PRAGMAS: Final = (
+    # The write-ahead log of this SQLite (3.7.0 to 3.51.2) can be damaged by two writers, so the
+    # older journal is used. Nothing is synced: after a crash of the process the journal still
+    # undoes half a transaction, and after a crash of the machine the index is rebuilt anyway.
+    "pragma busy_timeout = 5000",
+    "pragma journal_mode = truncate",
+    "pragma synchronous = off",
+    "pragma temp_store = memory",
+    "pragma cache_size = -8000",
+)
+
+PUT_PACKAGE: Final = """
+insert into packages values (
+    :case_id, :package_id, :generation, :analysis_revision, :phase, :status,
+    :reason, :destination, :retry_at, :automatic_retry,
+    (select cast(value as integer) from meta where name = 'scan'))
+on conflict (case_id) do update set
+    package_id = excluded.package_id, generation = excluded.generation,
+    analysis_revision = excluded.analysis_revision, phase = excluded.phase,
+    status = excluded.status, reason = excluded.reason, destination = excluded.destination,
+    retry_at = excluded.retry_at, automatic_retry = excluded.automatic_retry, scan = excluded.scan
+"""
+
+PUT_OPERATION: Final = """
+insert into operations values (
+    :case_id, :ophash, :operation_id, :analysis_revision, :status, :current, :due_at, 0,
+    :retry_at, :reason, :destination, :automatic_retry, :error_code,
+    :rounds_completed, :rounds_max, :resumed_as, :resumed_from)
+on conflict (case_id, ophash) do update set
+    status = excluded.status, current = excluded.current, due_at = excluded.due_at,
+    retry_at = excluded.retry_at, reason = excluded.reason, destination = excluded.destination,
+    automatic_retry = excluded.automatic_retry, error_code = excluded.error_code,
+    rounds_completed = excluded.rounds_completed, rounds_max = excluded.rounds_max,
+    resumed_as = excluded.resumed_as, resumed_from = excluded.resumed_from
+"""
+
+PLAN: Final = """
+insert into operations
+select case_id, :ophash, :operation_id, :revision, 'READY', 1, 0, :position,
+    null, null, null, null, null, 0, null, null, null
+from packages
+where analysis_revision = :revision and (:case_id is null or case_id = :case_id)
+on conflict (case_id, ophash) do update set position = excluded.position
+where status = 'READY' and position <> excluded.position
+"""
+
+OPERATION_COLUMNS: Final = """
+operations.case_id, packages.package_id, ophash, operation_id, operations.analysis_revision,
+operations.status, due_at, operations.retry_at, operations.reason, operations.destination,
+operations.automatic_retry, error_code, rounds_completed, rounds_max, resumed_from
+"""
+
+DUE: Final = f"""
+select {OPERATION_COLUMNS} from operations indexed by operation_due join packages using (case_id)
+where due_at is not null and due_at <= ? order by due_at, position, operations.case_id limit ?
+"""  # noqa: S608 - column names of ours
+
+IN_STATUS: Final = f"""
+select {OPERATION_COLUMNS} from operations join packages using (case_id)
+where current = 1 and operations.status = ? and (operations.case_id, ophash) > (?, ?)
+order by operations.case_id, ophash limit ?
+"""  # noqa: S608 - column names of ours
+
+OF_CASE: Final = f"""
+select {OPERATION_COLUMNS} from operations join packages using (case_id)
+where operations.case_id = ? and current = 1 order by position, operation_id
+"""  # noqa: S608 - column names of ours
+
+PACKAGES: Final = """
+select case_id, package_id, generation, analysis_revision, phase, status,
+    reason, destination, retry_at, automatic_retry
+from packages
+"""
+
+PACKAGES_AFTER: Final = f"""{PACKAGES}
+where case_id > ? and case_id >= ? and substr(case_id, 1, ?) = ? order by case_id limit ?
+"""
+
+KNOWN: Final = """
+select generation, package_id,
+    scan = (select cast(value as integer) from meta where name = 'scan'), analysis_revision
+from packages where case_id = ?
+"""
+"""What is known of a package, the third column telling whether the newest rescan saw it too."""
+
+GONE: Final = """
+select case_id from packages
+where scan < (select cast(value as integer) from meta where name = 'scan')
+"""
+"""Packages that the newest rescan did not find."""

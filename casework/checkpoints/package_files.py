@@ -1,0 +1,92 @@
+"""The files of a package: how commits name them, and reading them only as they were named."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from casework.checkpoints.fold import PackageHead
+from casework.checkpoints.names import check_id, safe_relative_path
+from casework.checkpoints.package_reader import VERIFY_REMEDY, PackageReader
+from casework.checkpoints.records import FileEntry
+from casework.checkpoints.storage import NotFound, Storage, is_safe_path
+from casework.errors import FormatError, IntegrityError
+from casework.strict_json import sha256_hex
+
+_CHANGEABLE: Final = frozenset({"case", "llm", "review"})
+"""Top folders of a package that later commits may add to."""
+
+
+def case_folders(storage: Storage) -> Iterator[str]:
+    """Iterate over the folders in a storage that may hold packages."""
+    for spread in storage.list("cases"):
+        if spread.endswith("/"):
+            for name in storage.list(f"cases/{spread[:-1]}"):
+                if name.endswith("/"):
+                    yield f"cases/{spread}{name[:-1]}"
+
+
+def read_checked(reader: PackageReader, entry: FileEntry) -> bytes:
+    """Return the bytes of a committed file.
+
+    Raises:
+        IntegrityError: They are gone, or are not those that were committed.
+    """
+    try:
+        content = reader.read(entry.path)
+    except NotFound:
+        raise IntegrityError(
+            "a committed file is missing", where=entry.path, remedy=VERIFY_REMEDY
+        ) from None
+    if len(content) != entry.size or sha256_hex(content) != entry.sha256:
+        raise IntegrityError(
+            "the bytes are not those that were committed", where=entry.path, remedy=VERIFY_REMEDY
+        )
+    return content
+
+
+def named_entry(reader: PackageReader, head: PackageHead, path: str) -> FileEntry | None:
+    """Find the entry under which a commit names a file, None if none does."""
+    if path.startswith("llm/operations/"):
+        state = head.operations.get(path.split("/")[2])
+        entries = state.artifacts if state else ()
+        return next((entry for entry in entries if entry.path == path), None)
+    for generation in (1, *range(head.generation, 1, -1)):
+        record, _ = reader.record(generation)
+        for entry in record.files:
+            if entry.path == path:
+                return entry
+    return None
+
+
+def named_files(folder: str, files: Mapping[str, bytes]) -> list[tuple[FileEntry, bytes]]:
+    """Give files of the user's their places below a folder of a new package.
+
+    Raises:
+        FormatError: A name cannot be stored, or is also the folder of another.
+    """
+    found: dict[str, tuple[FileEntry, bytes]] = {}
+    for name, content in files.items():
+        check_id(name, "file name")
+        path = f"{folder}/{safe_relative_path(name)}"
+        kept = None if path == f"{folder}/{name}" else name
+        found[path] = (FileEntry.of(path, content, name=kept), content)
+    for path in found:
+        above = path
+        while above := above.rpartition("/")[0]:
+            if above in found:
+                raise FormatError(
+                    "one input is named like the folder of another", code="names_collide"
+                )
+    return [found[path] for path in sorted(found)]
+
+
+def added_entry(path: str, content: bytes) -> FileEntry:
+    """Describe a file that a commit is to add.
+
+    Raises:
+        FormatError: Commits may not write there.
+    """
+    if not is_safe_path(path) or path.split("/", 1)[0] not in _CHANGEABLE:
+        raise FormatError("a commit may not write there", code="unsafe_path")
+    return FileEntry.of(path, content)
