@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 from typing import Final, TypeVar, assert_never
 
 from casework.checkpoints.fold import PackageHead
+from casework.checkpoints.inflight import IntentStart
 from casework.checkpoints.names import outcome_path, request_path
 from casework.checkpoints.records import (
     CommitKind,
@@ -48,7 +49,7 @@ from casework.runner.operation import (
     decide,
 )
 from casework.runner.outcome_files import StoredOutcome, read_outcome, write_outcome
-from casework.runner.unconfirmed import announce, unconfirmed_rounds
+from casework.runner.unconfirmed import announce, unconfirmed_starts
 from casework.strict_json import JSON, parse
 
 _T = TypeVar("_T")
@@ -246,27 +247,31 @@ class CaseLLMRunner:
         head = self._store.open(case_id, package_id)
         ophash = operation_hash(head.analysis_revision, operation_id)
         state = head.operations.get(ophash)
+        identity = OperationIdentity(
+            case_id=case_id,
+            package_id=head.package_id,
+            operation_id=operation_id,
+            analysis_revision=head.analysis_revision,
+            phase=state.phase if state else head.phase,
+        )
         record = record_request(
             request,
-            OperationIdentity(
-                case_id=case_id,
-                package_id=package_id,
-                operation_id=operation_id,
-                analysis_revision=head.analysis_revision,
-                phase=state.phase if state else head.phase,
-            ),
+            identity,
             profile=self._gateway.effective_profile(request),
             configuration=plan.configuration,
         )
         if state is not None and state.request_fingerprint is not None:
             _refuse_changes(self._store, case_id, state, record)
         decision = self._decide((case_id, ophash), state)
-        adopted, unconfirmed = None, list[JSON]()
+        adopted, earlier = None, tuple[IntentStart, ...]()
         if isinstance(decision, RunRound):
             adopted = self._left_complete(case_id, ophash, decision.round, record)
-            unconfirmed = unconfirmed_rounds(self._store, case_id, ophash, decision.round)
-            if adopted is None:
-                announce(self._store, record, plan, decision.round, unconfirmed, self._clock.now())
+            earlier = unconfirmed_starts(self._store, identity, decision.round)
+            if adopted is None and plan.targets:
+                now = self._clock.now()
+                announce(
+                    self._store, identity, plan, number=decision.round, earlier=earlier, at=now
+                )
         return _Opened(
             head=head,
             operation_id=operation_id,
@@ -275,7 +280,7 @@ class CaseLLMRunner:
             request=record,
             decision=decision,
             adopted=adopted,
-            unconfirmed=unconfirmed,
+            unconfirmed=[start.to_json() for start in earlier],
         )
 
     def _left_complete(

@@ -1,12 +1,76 @@
-"""Rounds whose start is known and whose end is not: each may have been paid for twice."""
+"""Rounds whose start is known and whose end is not: each may have been paid for in vain."""
 
 from __future__ import annotations
 
 from datetime import datetime
 
-from casework.checkpoints.inflight import Intent, IntentTarget
+from casework.checkpoints.inflight import Intent, IntentStart, IntentTarget
+from casework.checkpoints.records import operation_hash
 from casework.checkpoints.store import CheckpointStore
-from casework.gateway.messages import Cost, Usage
+from casework.checkpoints.timestamps import write_time
+from casework.gateway.messages import Usage
 from casework.gateway.prices import cost_of
 from casework.gateway.round import Plan, Target
-from casework.strict_json import JSON
+from casework.runner.fingerprints import OperationIdentity
+
+
+def unconfirmed_starts(
+    store: CheckpointStore, identity: OperationIdentity, number: int
+) -> tuple[IntentStart, ...]:
+    """Return the earlier starts of this very round that no outcome answers."""
+    ophash = operation_hash(identity.analysis_revision, identity.operation_id)
+    intent = store.inflight.get(identity.case_id, ophash)
+    if intent is None or intent.round != number:
+        return ()
+    return (*intent.earlier, intent.start())
+
+
+def announce(
+    store: CheckpointStore,
+    identity: OperationIdentity,
+    plan: Plan,
+    *,
+    number: int,
+    earlier: tuple[IntentStart, ...],
+    at: datetime,
+) -> None:
+    """Write down, durably, whom the round is about to ask and what it may cost at most.
+
+    Raises:
+        StorageError: It could not be written; nobody may be asked.
+    """
+    store.inflight.begin(
+        Intent(
+            case_id=identity.case_id,
+            package_id=identity.package_id,
+            ophash=operation_hash(identity.analysis_revision, identity.operation_id),
+            operation_id=identity.operation_id,
+            round=number,
+            started_at=write_time(at),
+            targets=tuple(_target(target, plan.request_bytes) for target in plan.targets),
+            earlier=earlier,
+        )
+    )
+
+
+def _target(target: Target, request_bytes: int) -> IntentTarget:
+    provider = target.provider
+    return IntentTarget(
+        provider=provider.id,
+        model=provider.model,
+        provider_class=provider.provider_class.value,
+        cost_max=_cost_max(target, request_bytes),
+    )
+
+
+def _cost_max(target: Target, request_bytes: int) -> str | None:
+    """Return the most that one call can cost; a token is never shorter than one byte.
+
+    Unknown without rates, and without a token limit, which alone bounds the answer.
+    """
+    limit = target.call.parameters.get("max_tokens")
+    if not isinstance(limit, int):
+        return None
+    usage = Usage(prompt_tokens=request_bytes, completion_tokens=limit)
+    cost = cost_of(usage, target.provider.rates, currency=target.currency)
+    return None if cost is None else f"{cost.amount:f} {cost.currency}"

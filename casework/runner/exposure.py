@@ -1,0 +1,130 @@
+"""Who saw a document: one row for each call, made or perhaps made, in the order of the rounds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+from casework.checkpoints.inflight import Intent
+from casework.checkpoints.records import OperationState
+from casework.checkpoints.store import CheckpointStore
+from casework.runner.outcome_files import read_outcome
+from casework.strict_json import JSON, JSONObject
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exposure:
+    """One provider that was given a document, or may have been."""
+
+    operation_id: str
+    round: int
+    provider: str
+    model: str
+    provider_class: str | None
+    started_at: str
+    request_bytes: int | None
+    sent: bool | None
+    """Whether any byte may have reached the provider; None where nobody knows."""
+    code: str | None
+    """Why the call failed; None for an accepted answer and for an unconfirmed call."""
+    confirmed: bool
+    """False for a call whose end nobody saw: it may have been made, and paid for, in vain."""
+    cost_max: str | None = None
+    """Upper bound of what an unconfirmed call cost, with its currency; None if unknown."""
+
+
+def exposures(store: CheckpointStore, case_id: str) -> Iterator[Exposure]:
+    """List every exposure of a case, unconfirmed calls of a round before its confirmed ones.
+
+    Raises:
+        CheckpointError: The package cannot be read.
+    """
+    head = store.open(case_id)
+    yield from exposures_of(head.operations.values(), lambda path: store.read_file(case_id, path))
+    for intent in store.inflight.list():
+        state = head.operations.get(intent.ophash)
+        finished = state.rounds_completed if state else 0
+        if intent.case_id == case_id and intent.round > finished:
+            yield from _announced(intent)
+
+
+def exposures_of(
+    states: Iterable[OperationState], read: Callable[[str], bytes]
+) -> Iterator[Exposure]:
+    """List the exposures that outcome files tell of.
+
+    Args:
+        states: Operations of one package.
+        read: Returns the bytes of one of its files.
+    """
+    for state in states:
+        for artifact in state.artifacts:
+            if "/outcome-" in artifact.path:
+                yield from _of_outcome(state.operation_id, read(artifact.path))
+
+
+def _of_outcome(operation_id: str, content: bytes) -> Iterator[Exposure]:
+    outcome = read_outcome(content)
+    body = outcome.body
+    for start in _objects(body.get("unconfirmed")):
+        for target in _objects(start.get("targets")):
+            yield Exposure(
+                operation_id=operation_id,
+                round=outcome.number,
+                provider=str(target.get("provider")),
+                model=str(target.get("model")),
+                provider_class=_text(target.get("class")),
+                started_at=str(start.get("started_at")),
+                request_bytes=None,
+                sent=None,
+                code=None,
+                confirmed=False,
+                cost_max=_text(target.get("cost_max")),
+            )
+    for attempt in _objects(body.get("attempts")):
+        yield _confirmed(operation_id, outcome.number, attempt, str(attempt.get("started_at")))
+    if body.get("provider") is not None:
+        last = {**body, "code": body.get("error")}
+        yield _confirmed(operation_id, outcome.number, last, str(body.get("call_started_at")))
+
+
+def _confirmed(operation_id: str, number: int, call: JSONObject, started_at: str) -> Exposure:
+    sent, size = call.get("sent"), call.get("request_bytes")
+    return Exposure(
+        operation_id=operation_id,
+        round=number,
+        provider=str(call.get("provider")),
+        model=str(call.get("model")),
+        provider_class=_text(call.get("provider_class")),
+        started_at=started_at,
+        request_bytes=size if isinstance(size, int) else None,
+        sent=sent if isinstance(sent, bool) else None,
+        code=_text(call.get("code")),
+        confirmed=True,
+    )
+
+
+def _announced(intent: Intent) -> Iterator[Exposure]:
+    for start in (*intent.earlier, intent.start()):
+        for target in start.targets:
+            yield Exposure(
+                operation_id=intent.operation_id,
+                round=intent.round,
+                provider=target.provider,
+                model=target.model,
+                provider_class=target.provider_class,
+                started_at=start.started_at,
+                request_bytes=None,
+                sent=None,
+                code=None,
+                confirmed=False,
+                cost_max=target.cost_max,
+            )
+
+
+def _objects(value: JSON) -> list[JSONObject]:
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+
+
+def _text(value: JSON) -> str | None:
+    return value if isinstance(value, str) else None
