@@ -96,4 +96,4 @@ def test_misleading_addresses_are_refused_without_being_repeated(url: str) -> No
 
 def test_trailing_slashes_and_the_scheme_are_evened_out() -> None:
     """A trailing slash is harmless."""
-    assert checked_base_url("HTTP://127.0.0.1:8080/v1//") == "http://127.0.0.1:8080/v1"
+    assert "http://127.0.0.1:8080/v1" == checked_base_url("HTTP://127.0.0.1:8080/v1//")

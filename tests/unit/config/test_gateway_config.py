@@ -34,7 +34,7 @@ def refusal(text: str) -> str:
     with pytest.raises(ConfigurationError) as caught:
         GatewayConfig.parse(text, source="llm.toml")
     assert "\n" not in str(caught.value)
-    assert caught.value.code == "config_error"
+    assert "config_error" == caught.value.code
     assert caught.value.__cause__ is None
     assert caught.value.__context__ is None
     return str(caught.value)
@@ -44,27 +44,27 @@ def test_defaults_are_those_of_the_design() -> None:
     """A minimal file gives the defaults that operations freeze."""
     config = GatewayConfig.parse(LOCAL)
     assert PrivacyProfile.LOCAL_ONLY is config.privacy_profile
-    assert (
+    assert (10, 60.0, 3600.0) == (
         config.retry.rounds_max,
         config.retry.retry_delay_seconds,
         config.retry.blocked_retry_seconds,
-    ) == (10, 60.0, 3600.0)
-    assert (
+    )
+    assert (True, 3600.0) == (
         config.retry.honour_retry_after,
         config.retry.retry_after_max_seconds,
-    ) == (True, 3600.0)
-    assert (config.cost.currency, config.validation.engine) == ("USD", "jsonschema-rs")
+    )
+    assert ("USD", "jsonschema-rs") == (config.cost.currency, config.validation.engine)
     provider = config.providers[0]
-    assert (
+    assert (30.0, 1024 * 1024, 1024 * 1024) == (
         provider.timeout_seconds,
         provider.request_bytes_max,
         provider.response_bytes_max,
-    ) == (30.0, 1024 * 1024, 1024 * 1024)
-    assert (
+    )
+    assert ("json_schema", "max_completion_tokens") == (
         provider.response_format,
         provider.token_parameter,
-    ) == ("json_schema", "max_completion_tokens")
-    assert (provider.enabled, provider.rates, provider.api_key_env) == (True, None, ())
+    )
+    assert (True, None, ()) == (provider.enabled, provider.rates, provider.api_key_env)
 
 
 def test_providers_keep_their_order_and_disabled_ones_are_skipped() -> None:
@@ -72,8 +72,8 @@ def test_providers_keep_their_order_and_disabled_ones_are_skipped() -> None:
     entries = [LOCAL.replace('"a"', f'"{name}"') for name in ("z", "b", "m")]
     entries[1] += "enabled = false\n"
     config = GatewayConfig.parse("".join(entries))
-    assert [provider.id for provider in config.providers] == ["z", "b", "m"]
-    assert [provider.id for provider in config.enabled_providers] == ["z", "m"]
+    assert ["z", "b", "m"] == [provider.id for provider in config.providers]
+    assert ["z", "m"] == [provider.id for provider in config.enabled_providers]
 
 
 def test_every_setting_is_read() -> None:
@@ -108,17 +108,17 @@ engine = "jsonschema"
     provider = config.providers[0]
     assert PrivacyProfile.CLOUD_ALLOWED is config.privacy_profile
     assert ProviderClass.SELF_HOSTED is provider.provider_class
-    assert (
+    assert (("ONE", "TWO"), False, 5.0) == (
         provider.api_key_env,
         provider.enabled,
         provider.timeout_seconds,
-    ) == (("ONE", "TWO"), False, 5.0)
-    assert (
+    )
+    assert ("none", "max_tokens", 10, 20) == (
         provider.response_format,
         provider.token_parameter,
         provider.request_bytes_max,
         provider.response_bytes_max,
-    ) == ("none", "max_tokens", 10, 20)
+    )
     assert provider.rates is not None
     assert (Decimal("0.1"), Decimal(2), "EUR") == (
         provider.rates.input_per_million,
@@ -130,14 +130,14 @@ engine = "jsonschema"
         provider.file,
         provider.ca_file,
     )
-    assert (
+    assert (3, 1.5, 2.0, False, 9.0) == (
         config.retry.rounds_max,
         config.retry.retry_delay_seconds,
         config.retry.blocked_retry_seconds,
         config.retry.honour_retry_after,
         config.retry.retry_after_max_seconds,
-    ) == (3, 1.5, 2.0, False, 9.0)
-    assert (config.cost.currency, config.validation.engine) == ("EUR", "jsonschema")
+    )
+    assert ("EUR", "jsonschema") == (config.cost.currency, config.validation.engine)
 
 
 @pytest.mark.parametrize(
@@ -305,7 +305,7 @@ def test_a_name_with_a_line_end_cannot_break_the_line() -> None:
 def test_tabs_and_trailing_slashes_are_harmless() -> None:
     """A tab is white space, and a trailing slash is dropped."""
     text = LOCAL.replace('/v1"', '/v1/"').replace("model", "\tmodel\t")
-    assert GatewayConfig.parse(text).providers[0].base_url == "http://127.0.0.1:8080/v1"
+    assert "http://127.0.0.1:8080/v1" == GatewayConfig.parse(text).providers[0].base_url
 
 
 @pytest.mark.parametrize(
@@ -344,7 +344,7 @@ def test_adapters_inside_the_process_are_local_and_have_a_model(adapter: str) ->
 
 def test_rules_are_labelled_as_no_model() -> None:
     """No screen may take rules for a model."""
-    assert ProviderConfig(id="a", adapter="rules").model == "no model"
+    assert "no model" == ProviderConfig(id="a", adapter="rules").model
 
 
 def test_a_foreign_adapter_without_address_is_cloud() -> None:
@@ -393,12 +393,12 @@ def test_the_example_loads_and_is_local_only() -> None:
     """What people copy works as it stands and lets nothing out."""
     config = GatewayConfig.parse(example_toml(), source="llm.example.toml")
     assert PrivacyProfile.LOCAL_ONLY is config.privacy_profile
-    assert [provider.id for provider in config.enabled_providers] == ["local"]
-    assert [provider.provider_class.value for provider in config.providers] == [
+    assert ["local"] == [provider.id for provider in config.enabled_providers]
+    assert [
         "local",
         "self_hosted",
         "cloud",
-    ]
+    ] == [provider.provider_class.value for provider in config.providers]
 
 
 def test_the_example_still_loads_with_every_comment_taken_off() -> None:
@@ -417,7 +417,7 @@ def test_the_example_still_loads_with_every_comment_taken_off() -> None:
         if getattr(plain.providers[0], name) != getattr(config.providers[0], name)
     }
     assert changed == set()
-    assert config.providers[-1].adapter == "rules"
+    assert "rules" == config.providers[-1].adapter
 
 
 def test_the_example_names_every_key() -> None:

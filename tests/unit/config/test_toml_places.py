@@ -72,7 +72,7 @@ def test_a_key_is_found_where_it_stands(path: Path, expected: tuple[int, int]) -
 
 def test_an_absent_key_stands_where_its_table_does() -> None:
     """A key that is missing is reported at the table that misses it."""
-    assert TomlPlaces(TEXT).line_and_column(("providers", 1, "adapter", "deeper")) == (19, 1)
+    assert (19, 1) == TomlPlaces(TEXT).line_and_column(("providers", 1, "adapter", "deeper"))
 
 
 NAMES = st.text(string.ascii_lowercase, min_size=1, max_size=4)
