@@ -1,0 +1,226 @@
+"""The same results as a table that spreadsheets open without running any of it."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import IO, Final, TextIO
+
+from casework.errors import ConfigurationError, RunnerError
+from casework.runner.export import ExportRow
+from casework.strict_json import JSON, JSONObject
+
+BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
+COLUMNS_MAX: Final = 16_384
+"""As many columns as the common spreadsheets have."""
+
+CELL_CHARACTERS_MAX: Final = 64 * 1024 * 1024
+"""Longest cell that is read back."""
+
+_OUTPUT: Final = "output"
+_FORMULA: Final = re.compile("'*[=+\\-@\t\r\n\uff1d\uff0b\uff0d\uff20]")
+"""How a text begins that a spreadsheet may run, also under an apostrophe that is its own."""
+_DIGITS: Final = re.compile(r"[0-9]+")
+_SPOOL_BYTES: Final = 8 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CsvOptions:
+    """How the table is written.
+
+    Raises:
+        ConfigurationError: A field is no JSON Pointer; code ``field_invalid``.
+    """
+
+    fields: tuple[str, ...] | None = None
+    """JSON Pointers into the answers, one a column, in this order; None takes all that occur."""
+    output_schema: JSONObject | None = None
+    """Gives the order of the columns, where ``fields`` does not."""
+    byte_order_mark: bool = False
+    """Begin with the mark by which older spreadsheets recognise UTF-8."""
+    neutralise: bool = True
+    """Put an apostrophe before texts that a spreadsheet would run as a formula."""
+
+    def __post_init__(self) -> None:
+        for pointer in self.fields or ():
+            if pointer and not pointer.startswith("/"):
+                raise ConfigurationError(
+                    "a field must be a JSON Pointer",
+                    code="field_invalid",
+                    remedy='write "/severity" for the member severity, or "" for the whole answer',
+                )
+
+
+def csv_lines(rows: Iterable[ExportRow], options: CsvOptions | None = None) -> Iterator[bytes]:
+    """Yield a header and one line a row; the answers are flattened by JSON Pointer.
+
+    The columns are known only when every answer was seen, so the rows pass through a temporary
+    file where they do not fit into a little memory. A missing member, null and an empty text are
+    all an empty cell; numbers are written as JSON writes them.
+
+    Raises:
+        RunnerError: The answers need more columns than a spreadsheet has; code
+            ``too_many_columns``.
+    """
+    options = options or CsvOptions()
+    with tempfile.SpooledTemporaryFile(_SPOOL_BYTES) as spool:
+        pointers = _spool(rows, spool, collect=options.fields is None)
+        if options.fields is not None:
+            columns = options.fields
+        else:
+            columns = _ordered(pointers, options.output_schema)
+        provenance = _provenance(_EMPTY_ROW.to_json())
+        header = [*provenance, *(pointer or _OUTPUT for pointer in columns)]
+        yield (BYTE_ORDER_MARK if options.byte_order_mark else b"") + _line(header, options)
+        spool.seek(0)
+        for content in spool:
+            row: JSONObject = json.loads(content)
+            cells = [*_provenance(row).values(), *(_at(row[_OUTPUT], p) for p in columns)]
+            yield _line([_cell(value) for value in cells], options)
+
+
+def read_csv(stream: TextIO, *, neutralised: bool = True) -> Iterator[dict[str, str]]:
+    """Read a table that was written here back into its cells.
+
+    Args:
+        stream: A text opened with ``newline=""`` and the encoding ``utf-8-sig``.
+        neutralised: Whether the apostrophes of :class:`CsvOptions` are to be taken off again.
+    """
+    csv.field_size_limit(max(csv.field_size_limit(), CELL_CHARACTERS_MAX))
+    for row in csv.DictReader(stream):
+        if neutralised:
+            yield {_restored(name): _restored(text) for name, text in row.items()}
+        else:
+            yield dict(row)
+
+
+def flatten(value: JSON, pointer: str = "") -> Iterator[tuple[str, JSON]]:
+    """Yield each leaf of a value under its JSON Pointer; empty arrays and objects are leaves."""
+    if isinstance(value, dict) and value:
+        for name, item in value.items():
+            yield from flatten(item, f"{pointer}/{_escaped(name)}")
+    elif isinstance(value, list) and value:
+        for index, item in enumerate(value):
+            yield from flatten(item, f"{pointer}/{index}")
+    else:
+        yield pointer, value
+
+
+def _spool(rows: Iterable[ExportRow], spool: IO[bytes], *, collect: bool) -> set[str]:
+    pointers: set[str] = set()
+    for row in rows:
+        if collect and row.output is not None:
+            pointers.update(pointer for pointer, _ in flatten(row.output))
+            if len(pointers) > COLUMNS_MAX:
+                raise RunnerError(
+                    f"the answers need more than {COLUMNS_MAX} columns",
+                    code="too_many_columns",
+                    remedy="export JSON Lines, or name the fields that you want",
+                )
+        spool.write(json.dumps(row.to_json(), allow_nan=False).encode("ascii") + b"\n")
+    return pointers
+
+
+def _provenance(row: JSONObject) -> dict[str, JSON]:
+    """Return the members of a row beside the answer, nested ones as ``usage.total_tokens``."""
+    flat: dict[str, JSON] = {}
+    for name, value in row.items():
+        nested = _NESTED.get(name)
+        if nested is not None:
+            members = value if isinstance(value, dict) else {}
+            flat.update({f"{name}.{member}": members.get(member) for member in nested})
+        elif name != _OUTPUT:
+            flat[name] = value
+    return flat
+
+
+_NESTED: Final[Mapping[str, tuple[str, ...]]] = {
+    "usage": ("prompt_tokens", "completion_tokens", "total_tokens"),
+    "cost": ("amount", "currency"),
+}
+_EMPTY_ROW: Final = ExportRow(
+    case_id="", package_id="", generation=0, analysis_revision=0, operation_id="", status=""
+)
+
+
+def _ordered(pointers: set[str], schema: JSONObject | None) -> tuple[str, ...]:
+    """Put columns into the order of the schema, and what it does not name after it by name."""
+    places = {pointer: place for place, pointer in enumerate(_named_by(schema))}
+
+    def key(pointer: str) -> list[tuple[int, int, str]]:
+        names = pointer.split("/")
+        return [
+            (
+                places.get("/".join(names[: depth + 1]), len(places)),
+                int(name) if _DIGITS.fullmatch(name) else -1,
+                name,
+            )
+            for depth, name in enumerate(names[1:], start=1)
+        ]
+
+    return tuple(sorted(pointers, key=key))
+
+
+def _named_by(schema: JSON, pointer: str = "") -> Iterator[str]:
+    """Yield the pointer of every member that a schema names, in its order, outer before inner."""
+    properties = schema.get("properties") if isinstance(schema, dict) else None
+    if isinstance(properties, dict):
+        for name, inner in properties.items():
+            below = f"{pointer}/{_escaped(name)}"
+            yield below
+            yield from _named_by(inner, below)
+
+
+def _at(value: JSON, pointer: str) -> JSON:
+    for part in pointer.split("/")[1:]:
+        name = part.replace("~1", "/").replace("~0", "~")
+        if isinstance(value, dict):
+            value = value.get(name)
+        elif isinstance(value, list) and _DIGITS.fullmatch(name):
+            value = value[int(name)] if int(name) < len(value) else None
+        else:
+            return None
+    return value
+
+
+def _escaped(name: str) -> str:
+    return name.replace("~", "~0").replace("/", "~1")
+
+
+@dataclass(frozen=True, slots=True)
+class _Number:
+    """Digits that are a number and stay one."""
+
+    digits: str
+
+
+def _cell(value: JSON) -> str | _Number:
+    if value is None:
+        return ""
+    if isinstance(value, str):
+        return value
+    written = json.dumps(value, ensure_ascii=False)
+    return _Number(written) if isinstance(value, int | float) else written
+
+
+def _line(cells: Iterable[str | _Number], options: CsvOptions) -> bytes:
+    texts = []
+    for cell in cells:
+        if isinstance(cell, _Number):
+            texts.append(cell.digits)
+        elif options.neutralise and _FORMULA.match(cell):
+            texts.append(f"'{cell}")
+        else:
+            texts.append(cell)
+    line = io.StringIO(newline="")
+    csv.writer(line, lineterminator="\r\n").writerow(texts)
+    return line.getvalue().encode("utf-8")
+
+
+def _restored(text: str) -> str:
+    return text[1:] if text.startswith("'") and _FORMULA.match(text) else text

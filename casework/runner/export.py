@@ -1,0 +1,118 @@
+"""Results on their way out: one record for each case and operation, with where it came from."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Final
+
+from casework.checkpoints.disk import Disk
+from casework.checkpoints.timestamps import write_time
+from casework.errors import StorageError
+from casework.gateway.messages import Cost, Usage
+from casework.strict_json import JSON, JSONObject
+
+_LINE_ENDS: Final = {"\u2028": "\\u2028", "\u2029": "\\u2029", "\u0085": "\\u0085"}
+"""Characters that JSON allows in strings and that many readers take for the end of a line."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExportRow:
+    """One operation of one case, finished or not; what is not known is None, never zero."""
+
+    case_id: str
+    package_id: str
+    generation: int
+    analysis_revision: int
+    operation_id: str
+    status: str
+    output: JSON = None
+    """The validated answer; None without one."""
+    output_sha256: str | None = None
+    error: str | None = None
+    """The stable code of the failure that ended the operation."""
+    http_status: int | None = None
+    provider: str | None = None
+    model: str | None = None
+    provider_class: str | None = None
+    prompt_version: str | None = None
+    prompt_sha256: str | None = None
+    request_fingerprint: str | None = None
+    config_fingerprint: str | None = None
+    rounds_completed: int = 0
+    started_at: datetime | None = None
+    elapsed_ms: int | None = None
+    usage: Usage | None = None
+    cost: Cost | None = None
+
+    def to_json(self) -> JSONObject:
+        """Return the row with its members always in the same order."""
+        return {
+            "case_id": self.case_id,
+            "operation_id": self.operation_id,
+            "analysis_revision": self.analysis_revision,
+            "status": self.status,
+            "output": self.output,
+            "error": self.error,
+            "http_status": self.http_status,
+            "provider": self.provider,
+            "model": self.model,
+            "class": self.provider_class,
+            "prompt_version": self.prompt_version,
+            "prompt_sha256": self.prompt_sha256,
+            "request_fingerprint": self.request_fingerprint,
+            "config_fingerprint": self.config_fingerprint,
+            "output_sha256": self.output_sha256,
+            "package_id": self.package_id,
+            "generation": self.generation,
+            "rounds_completed": self.rounds_completed,
+            "started_at": write_time(self.started_at) if self.started_at else None,
+            "elapsed_ms": self.elapsed_ms,
+            "usage": self.usage.to_json() if self.usage else None,
+            "cost": self.cost.to_json() if self.cost else None,
+        }
+
+
+def jsonl_lines(rows: Iterable[ExportRow]) -> Iterator[bytes]:
+    """Yield one JSON object a row, in UTF-8, as a line that every reader takes for one line."""
+    for row in rows:
+        text = json.dumps(row.to_json(), ensure_ascii=False, allow_nan=False)
+        for character, escape in _LINE_ENDS.items():
+            if character in text:
+                text = text.replace(character, escape)
+        yield f"{text}\n".encode()
+
+
+def write_lines(path: Path, lines: Iterable[bytes], *, disk: Disk | None = None) -> int:
+    """Write a file whole or not at all, line by line, and return how many lines it got.
+
+    A file that is there keeps its bytes until the new one is complete and on the disk.
+
+    Raises:
+        StorageError: The disk refused; the old file, if there was one, is untouched.
+    """
+    disk = disk or Disk()
+    target = os.path.abspath(path)  # noqa: PTH100 - the disk takes plain paths
+    folder = os.path.dirname(target)  # noqa: PTH120 - the same
+    count = 0
+    try:
+        draft = disk.begin(folder, named=True)
+        try:
+            for count, line in enumerate(lines, start=1):  # noqa: B007 - the last one is returned
+                disk.write(draft, line)
+            disk.sync(draft)
+            disk.replace(draft, target)
+        finally:
+            disk.discard(draft)
+        disk.sync_folder(folder)
+    except OSError as error:
+        raise StorageError(
+            f"the export could not be written: {error.strerror or type(error).__name__}",
+            where=str(path),
+            remedy="make room or choose another place; nothing was changed",
+        ) from None
+    return count
