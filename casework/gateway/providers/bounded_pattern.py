@@ -90,7 +90,7 @@ class _Rewriting:
         character = self._pattern[self._at]
         if character == "(":
             opening = self._take(_GROUP_OPENING)
-            if opening.endswith(")"):
+            if opening.endswith(")") and not opening.startswith("(?("):
                 self._repeat(1)
             else:
                 self._open.append(_Group(atomic=opening == "(?>"))
