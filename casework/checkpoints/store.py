@@ -18,6 +18,7 @@ from casework.checkpoints.ground import prove_mount, prove_storage
 from casework.checkpoints.head_cache import HeadCache
 from casework.checkpoints.index import PackageIndex
 from casework.checkpoints.inflight import InflightIntents, Intent
+from casework.checkpoints.inspection import Inspection
 from casework.checkpoints.locks import CaseLocks, FileLocks, ProcessLocks, prove_exclusion
 from casework.checkpoints.names import PACKAGE_FILE, case_folder, check_id, outcome_path
 from casework.checkpoints.package_files import (
@@ -29,6 +30,7 @@ from casework.checkpoints.package_files import (
 )
 from casework.checkpoints.package_reader import PackageReader
 from casework.checkpoints.package_writer import PackageWriter, stale
+from casework.checkpoints.receiving import IncomingPackage, Received
 from casework.checkpoints.records import (
     CommitKind,
     FileEntry,
@@ -39,6 +41,8 @@ from casework.checkpoints.records import (
 from casework.checkpoints.resumption import resumed
 from casework.checkpoints.storage import NotFound, Storage, is_safe_path
 from casework.checkpoints.transitions import Step
+from casework.checkpoints.zip_export import export_package
+from casework.checkpoints.zip_storage import ZipLimits, ZipStorage
 from casework.errors import (
     CheckpointError,
     FormatError,
@@ -104,7 +108,10 @@ class CheckpointStore:
         self.folder = root if isinstance(root, Path) else None
         self._now = now
         self._heads = HeadCache()
-        self._storage: Storage = FolderStorage(root, disk=disk) if isinstance(root, Path) else root
+        self._disk = disk or Disk()
+        self._storage: Storage = (
+            FolderStorage(root, disk=self._disk) if isinstance(root, Path) else root
+        )
         self._locks: CaseLocks = (
             ProcessLocks() if self.folder is None else FileLocks(self.folder / "locks")
         )
@@ -271,6 +278,49 @@ class CheckpointStore:
             )
             return self.commit(change)
 
+    def export(self, case_id: str, target: Path) -> PackageHead:
+        """Write the newest generation as a sealed ZIP, in the place of whatever has the name.
+
+        The same generation gives the same bytes, wherever it is exported.
+
+        Raises:
+            IntegrityError: The package is damaged; nothing was written.
+            StorageError: The disk refused; an older file of the name still stands.
+        """
+        head = self.open(case_id)
+        export_package(self._reader(case_id), head.generation, target, disk=self._disk)
+        return head
+
+    def receive(self, source: Path, *, limits: ZipLimits | None = None) -> Received:
+        """Take in a sealed package: judge it, then add what is missing here, unchanged.
+
+        Nothing is retried, resumed or marked: a blocked operation waits here as it did there.
+
+        Args:
+            source: The ZIP.
+            limits: How large it may be, counted while it is read.
+
+        Raises:
+            FormatError: It is unsafe to read, or its history and the one here have parted.
+            IntegrityError: The oracle finds something wrong in it.
+            LockBusy: Somebody works on the case.
+            StorageError: The ground refused; receiving again continues.
+        """
+        with ZipStorage(source, limits) as archive:
+            incoming = IncomingPackage(archive)
+            case_id = incoming.identity.case_id
+            with self._writer.held(case_id):
+                self._mark_unsure(case_id)
+                known = None
+                if self._reader(case_id).record_bytes(1) is None:
+                    self._clear_unborn(case_folder(case_id))
+                else:
+                    known = self.open(case_id)
+                receipt = incoming.add_to(self._storage, known)
+                head = self.open(case_id)
+        self._tell_index(head)
+        return Received(head, receipt)
+
     def read_file(self, case_id: str, path: str) -> bytes:
         """Return a file that a commit names, checked against its digest.
 
@@ -283,6 +333,10 @@ class CheckpointStore:
         if entry is None:
             raise PackageNotFound("no commit names this file", where=path)
         return read_checked(reader, entry)
+
+    def inspect(self, case_id: str) -> Inspection:
+        """Return a read-only view of a case's package; it takes no lock."""
+        return Inspection(self._reader(check_id(case_id, "case id")))
 
     def files(self, case_id: str) -> tuple[FileEntry, ...]:
         """Return what the first commit named: identity, inputs and products of the case."""
