@@ -148,12 +148,25 @@ class FolderStorage:
             return self._disk.begin(self._full(folder))
 
     def _make_folders(self, folder: str) -> None:
-        self._make_root()
-        for ancestor in reversed([part for part in _ancestors(folder) if part]):
-            with suppress(FileExistsError):
-                self._disk.make_folder(self._full(ancestor))
-                # It may have been durable once and removed since by other hands.
-                self._durable.discard(ancestor)
+        """Make a folder and what is missing above it; usually that is the folder alone."""
+        missing: list[str] = []
+        for ancestor in _ancestors(folder):
+            if not ancestor:
+                self._make_root()
+                break
+            try:
+                self._make_folder(ancestor)
+                break
+            except FileNotFoundError:
+                missing.append(ancestor)
+        for ancestor in reversed(missing):
+            self._make_folder(ancestor)
+
+    def _make_folder(self, folder: str) -> None:
+        with suppress(FileExistsError):
+            self._disk.make_folder(self._full(folder))
+            # It may have been durable once and removed since by other hands.
+            self._durable.discard(folder)
 
     def _make_root(self) -> None:
         missing: list[str] = []

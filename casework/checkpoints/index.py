@@ -141,9 +141,9 @@ class PackageIndex:
         rows = self._rows("select generation from packages where case_id = ?", (case_id,))
         return int(rows[0][0] or 0) if rows else 0
 
-    def due(self, now: datetime, limit: int = 1) -> tuple[IndexedOperation, ...]:
+    def due(self, now: datetime, limit: int = 1) -> list[IndexedOperation]:
         """Return what may run now, longest due first: retries, resumptions and planned work."""
-        return tuple(map(to_operation, self._ask(sql.DUE, (to_ticks(now), limit))))
+        return list(map(to_operation, self._ask(sql.DUE, (to_ticks(now), limit))))
 
     def next_due_at(self) -> datetime | None:
         """Return when the next operation may run, None if none is waiting.
@@ -169,14 +169,14 @@ class PackageIndex:
 
     def packages(
         self, *, prefix: str = "", after: str = "", limit: int = 1000
-    ) -> tuple[IndexedPackage, ...]:
+    ) -> list[IndexedPackage]:
         """Return packages in the order of their ids, from after a given one."""
         values = (after, prefix, len(prefix), prefix, limit)
-        return tuple(map(to_package, self._ask(sql.PACKAGES_AFTER, values)))
+        return list(map(to_package, self._ask(sql.PACKAGES_AFTER, values)))
 
-    def operations(self, case_id: str) -> tuple[IndexedOperation, ...]:
+    def operations(self, case_id: str) -> list[IndexedOperation]:
         """Return the current operations of a case, planned ones too."""
-        return tuple(map(to_operation, self._ask(sql.OF_CASE, (case_id,))))
+        return list(map(to_operation, self._ask(sql.OF_CASE, (case_id,))))
 
     def in_status(
         self,
@@ -184,7 +184,7 @@ class PackageIndex:
         *,
         after: tuple[str, str] = ("", ""),
         limit: int = 1000,
-    ) -> tuple[IndexedOperation, ...]:
+    ) -> list[IndexedOperation]:
         """Return current operations in one state, in the order of case and ophash.
 
         Args:
@@ -193,7 +193,7 @@ class PackageIndex:
             limit: The most to return.
         """
         values = (READY if status is None else status.value, *after, limit)
-        return tuple(map(to_operation, self._ask(sql.IN_STATUS, values)))
+        return list(map(to_operation, self._ask(sql.IN_STATUS, values)))
 
     @property
     def is_complete(self) -> bool:

@@ -3,23 +3,17 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
-import platform
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
-from datetime import UTC, datetime
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from threading import Lock
-from typing import Final, Protocol
+from typing import Protocol
 
 from filelock import FileLock, Timeout
 
 from casework.checkpoints.folder_storage import storage_error
 from casework.errors import LockBusy, StorageError
-
-HOLDER_SUFFIX: Final = ".holder"
-
 
 class CaseLocks(Protocol):
     """Exclusive work on a case, never waited for."""
@@ -65,11 +59,11 @@ class ProcessLocks:
 
 
 class FileLocks:
-    """Locks between processes: one empty file per case that is being worked on.
+    """Locks between processes: one empty file per case that was ever worked on.
 
     The system's own file lock decides, never the file's presence or content, so a stale file, a
-    reused process id or a container's process 1 cannot block anybody. The file is removed by its
-    holder on release; only a killed process leaves one behind, and the next holder reuses it.
+    reused process id or a container's process 1 cannot block anybody. The files stay, since making
+    a file costs more than locking one; the folder may be deleted while nobody works.
 
     Args:
         folder: Where the lock files lie; on a disk of this machine.
@@ -88,18 +82,17 @@ class FileLocks:
         """Hold a case's lock against every thread, task and process of this machine.
 
         Raises:
-            LockBusy: Somebody else holds it; the message says who, as far as is known.
+            LockBusy: Somebody else holds it.
             StorageError: The lock file cannot be made.
         """
         path, owner = self.path(case_id), os.getpid()
         with self._inside.hold(case_id):
             lock = self._acquire(path)
             try:
-                _note_holder(path)
                 yield
             finally:
                 if owner == os.getpid():  # a forked child leaves its parent's lock alone
-                    _release(lock, path)
+                    lock.release()
 
     def path(self, case_id: str) -> Path:
         """Return the lock file of a case."""
@@ -114,7 +107,7 @@ class FileLocks:
                 return _acquired(path)
         except Timeout:
             raise LockBusy(
-                f"another process works on this case{_holder(path)}",
+                "another process works on this case",
                 remedy="wait for it to end, or stop it",
             ) from None
         except OSError as error:
@@ -125,32 +118,6 @@ def _acquired(path: Path) -> FileLock:
     lock: FileLock = FileLock(path, blocking=False, thread_local=False, fallback_to_soft=False)
     lock.acquire()
     return lock
-
-
-def _release(lock: FileLock, path: Path) -> None:
-    # Removed while held: whoever opened it before finds on locking that it is gone.
-    for leftover in (path.with_suffix(HOLDER_SUFFIX), path):
-        with suppress(OSError):
-            leftover.unlink()
-    lock.release()
-
-
-def _note_holder(path: Path) -> None:
-    note = {
-        "pid": os.getpid(),
-        "host": platform.node(),
-        "since": datetime.now(UTC).isoformat(timespec="seconds"),
-    }
-    with suppress(OSError):
-        path.with_suffix(HOLDER_SUFFIX).write_text(json.dumps(note), encoding="utf-8")
-
-
-def _holder(path: Path) -> str:
-    try:
-        note = json.loads(path.with_suffix(HOLDER_SUFFIX).read_text(encoding="utf-8"))
-        return f" (process {int(note['pid'])} on {note['host']!s}, since {note['since']!s})"
-    except (OSError, ValueError, KeyError, TypeError):
-        return ""
 
 
 def prove_exclusion(folder: Path) -> None:
