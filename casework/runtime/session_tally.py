@@ -71,16 +71,27 @@ class SessionTally:
         self.completions = 0
         """Operations that this session brought to an end; reused results do not count."""
         self.rounds = 0
+        self.calls = 0
+        """Calls that this session made."""
         self.usage = Usage()
+        """What its rounds used, those included whose calls an earlier session had made."""
         self.providers: dict[str, ProviderTally] = {}
         self.reasons: Counter[str] = Counter()
         """Why operations ended in ERROR or BLOCKED."""
 
-    def round(self, calls: Iterable[Call]) -> None:
-        """Count a finished round and its calls."""
+    def round(self, calls: Iterable[Call], *, adopted: bool = False) -> None:
+        """Count a committed round and its calls.
+
+        Args:
+            calls: The calls that its outcome tells of.
+            adopted: Whether an earlier session made them and died before the commit.
+        """
         self.rounds += 1
         for call in calls:
             self.usage.add(call)
+            if adopted:
+                continue
+            self.calls += 1
             provider = self.providers.setdefault(call.provider, ProviderTally())
             provider.calls += 1
             provider.failures += call.code is not None

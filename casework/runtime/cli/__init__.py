@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from casework.runtime.cli import project_verbs, run_verbs, setup_verbs
 from casework.runtime.cli.exit_codes import ExitCode, exit_code_help
 from casework.runtime.cli.terminal import prepare_streams, showable
 
@@ -19,6 +20,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     epilog=exit_code_help(),
 )
+
+for _group in (project_verbs, run_verbs, setup_verbs):
+    _group.register(app)
 
 
 @app.callback(invoke_without_command=True)

@@ -1,0 +1,85 @@
+"""Showing a run: a live screen on a terminal, plain lines elsewhere, both on standard error."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from casework.runtime import phrases
+from casework.runtime.cli.terminal import Terminal, showable
+from casework.runtime.run_monitor import Display
+from casework.runtime.status_view import StatusView, counts_line, status_lines, usage_line
+
+LINE_SECONDS: Final = 10.0
+
+
+class Silent:
+    """Shows nothing."""
+
+    def show(self, view: StatusView) -> None:
+        """Show nothing."""
+
+
+class PlainLines:
+    """Writes one line now and then, without moving the cursor.
+
+    Args:
+        write: Writes a line.
+        monotonic: Tells the time.
+    """
+
+    def __init__(self, write: Callable[[str], None], monotonic: Callable[[], float]) -> None:
+        self._write = write
+        self._monotonic = monotonic
+        self._shown_at: float | None = None
+        self._shown: tuple[int, str] | None = None
+
+    def show(self, view: StatusView) -> None:
+        """Write a line if ten seconds or one per cent of the work have passed."""
+        counts, now = view.counts, self._monotonic()
+        percent = 100 * counts.settled // counts.total if counts.total else 100
+        line = counts_line(counts, view.next_due_at)
+        if self._shown is not None and self._shown_at is not None:
+            waited = now - self._shown_at >= LINE_SECONDS
+            moved = percent != self._shown[0]
+            if line == self._shown[1] or not (waited or moved):
+                return
+        self._shown_at, self._shown = now, (percent, line)
+        session = view.session
+        eta = phrases.duration(session.eta_seconds if session else None)
+        self._write(f"{percent}%  {line}  ETA {eta}  {usage_line(view.usage)}")
+
+
+class LiveScreen:
+    """Redraws the status screen in place.
+
+    Args:
+        update: Takes the text to be drawn.
+    """
+
+    def __init__(self, update: Callable[[str], None]) -> None:
+        self._update = update
+
+    def show(self, view: StatusView) -> None:
+        """Draw the screen anew."""
+        self._update("\n".join(map(showable, status_lines(view))))
+
+
+@contextmanager
+def display(terminal: Terminal, monotonic: Callable[[], float]) -> Iterator[Display]:
+    """Return the display that fits the terminal and what the person asked for."""
+    if terminal.quiet or not terminal.progress:
+        yield Silent()
+        return
+    if not terminal.interactive:
+        yield PlainLines(terminal.note, monotonic)
+        return
+    from rich.console import Console
+    from rich.live import Live
+    from rich.text import Text
+
+    console = Console(file=sys.stderr, highlight=False, markup=False, emoji=False)
+    with Live(console=console, auto_refresh=False, transient=True) as live:
+        yield LiveScreen(lambda text: live.update(Text(text), refresh=True))

@@ -1,0 +1,226 @@
+"""One run from the first check to the last line, with people watching."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+import sys
+from contextlib import ExitStack
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from casework.runtime import phrases
+from casework.runtime.batch import BatchEnd, BatchReport
+from casework.runtime.cli.exit_codes import ExitCode
+from casework.runtime.cli.failures import exit_code_of
+from casework.runtime.cli.run_display import display
+from casework.runtime.cli.terminal import Terminal
+from casework.runtime.interruption import Interruption
+from casework.runtime.pipeline_run import PipelineRun
+from casework.runtime.run_monitor import RunMonitor
+from casework.runtime.session_record import SessionRecord, SessionRecords, UsageRecord
+from casework.runtime.state_counts import StateCounts
+from casework.runtime.status_view import counts_line, usage_line, usage_to_json
+from casework.runtime.travel import asked_in_order, travel_sentence
+from casework.strict_json import JSON, JSONObject
+
+PROBLEMS_SHOWN: Final = 10
+
+_GRAVEST: Final = (ExitCode.INTEGRITY, ExitCode.INTERNAL, ExitCode.USAGE)
+
+
+@dataclass(frozen=True, slots=True)
+class RunResult:
+    """What a run came to."""
+
+    report: BatchReport
+    counts: StateCounts
+    record: SessionRecord
+    usage: UsageRecord
+    """What all runs of the project used together."""
+    usage_exact: bool
+    left_locked: int
+    left_at_once: bool
+    next_due_at: datetime | None
+
+    def exit_code(self) -> ExitCode:
+        """Return the code that tells how the run ended; the gravest fact decides."""
+        counts, report = self.counts, self.report
+        if report.end is BatchEnd.INTERRUPTED:
+            return ExitCode.INTERRUPTED
+        found = {exit_code_of(problem.error) for problem in report.problems}
+        if found:
+            return next((code for code in _GRAVEST if code in found), ExitCode.INTERNAL)
+        if self.left_locked and counts.unsettled <= self.left_locked:
+            return ExitCode.LOCKED
+        if counts.unsettled:
+            return ExitCode.UNFINISHED
+        if counts.error:
+            return ExitCode.SOME_ERROR
+        return ExitCode.SOME_WAITING if counts.blocked else ExitCode.SUCCESS
+
+
+class RunSession:
+    """Runs a pipeline in front of people.
+
+    Args:
+        run: What to run.
+        terminal: Where to tell of it.
+    """
+
+    def __init__(self, run: PipelineRun, terminal: Terminal) -> None:
+        self._run = run
+        self._terminal = terminal
+        self._interruption = Interruption()
+
+    def execute(self) -> RunResult:
+        """Check, announce, run and count.
+
+        Raises:
+            CaseworkError: The run could not begin, or could not go on.
+        """
+        run, workspace = self._run, self._run.workspace
+        self._announce()
+        ready = run.prepare()
+        for intent in ready.interrupted:
+            self._terminal.note(
+                f"interrupted: case {intent.case_id}, {intent.operation_id} round {intent.round} "
+                "was cut off before its outcome was known; its call may have been paid twice"
+            )
+        records = SessionRecords(workspace.store)
+        records.settle()
+        started_at = workspace.clock.now()
+        session_id = f"{started_at:%Y%m%dT%H%M%S}-{os.getpid()}-{secrets.token_hex(3)}"
+        monitor = RunMonitor(run, records, session_id, ready.counts.settled, started_at)
+        with ExitStack() as held:
+            held.enter_context(records.alive(session_id))
+            try:
+                asyncio.run(self._drive(monitor))
+            finally:
+                counts = run.counts()
+                record = monitor.close(counts)
+        usage, exact = records.totals()
+        return RunResult(
+            report=run.batch.report,
+            counts=counts,
+            record=record,
+            usage=usage,
+            usage_exact=exact,
+            left_locked=run.batch.left_locked,
+            left_at_once=self._interruption.leaving.is_set(),
+            next_due_at=workspace.store.index.next_due_at(),
+        )
+
+    async def _drive(self, monitor: RunMonitor) -> None:
+        done = asyncio.Event()
+        with (
+            self._interruption.listening(),
+            display(self._terminal, self._run.workspace.clock.monotonic) as shown,
+        ):
+            watching = asyncio.create_task(monitor.watch(shown, done))
+            saying = asyncio.create_task(self._say_when_stopping())
+            try:
+                await self._run.run(self._interruption)
+            finally:
+                done.set()
+                saying.cancel()
+                await asyncio.gather(watching, saying, return_exceptions=True)
+
+    async def _say_when_stopping(self) -> None:
+        await self._interruption.stopping.wait()
+        self._terminal.note("stopping: running calls are let end; press again to leave at once")
+
+    def _announce(self) -> None:
+        run, terminal = self._run, self._terminal
+        profile = run.workspace.config.privacy_profile.value
+        for operation_id, verdicts in run.explain().items():
+            terminal.note(
+                f"{operation_id}: profile {profile}, {travel_sentence(verdicts)}; "
+                f"asked in order: {asked_in_order(verdicts)}"
+            )
+
+
+def show_result(result: RunResult, terminal: Terminal) -> None:
+    """Tell what a run came to: one JSON document, or the counts that reconcile."""
+    if terminal.as_json:
+        terminal.document(result_to_json(result))
+        return
+    terminal.text(counts_line(result.counts))
+    terminal.text(usage_line(result.usage, exact=result.usage_exact))
+    if result.report.adopted:
+        terminal.text(
+            f"{phrases.plural(result.report.adopted, 'round')} finished by an earlier run "
+            "and committed now, without a new call"
+        )
+    terminal.text(calls_line(result))
+    _show_problems(result, terminal)
+    _show_way_on(result, terminal)
+
+
+def _show_problems(result: RunResult, terminal: Terminal) -> None:
+    """Tell on standard error which cases could not be worked on at all."""
+    for problem in result.report.problems[:PROBLEMS_SHOWN]:
+        terminal.warn(f"casework: case {problem.case_id}, {problem.operation_id}: {problem.error}")
+    more = sum(result.report.problem_codes.values()) - PROBLEMS_SHOWN
+    if more > 0:
+        terminal.warn(f"casework: {phrases.plural(more, 'more case')} could not be worked on")
+
+
+def _show_way_on(result: RunResult, terminal: Terminal) -> None:
+    """Name the next command, on standard error."""
+    counts = result.counts
+    if result.report.end is BatchEnd.INTERRUPTED:
+        terminal.note("interrupted; everything finished is kept: casework run goes on")
+    elif counts.retry:
+        due = phrases.local_time(result.next_due_at)
+        terminal.note(f"{phrases.plural(counts.retry, 'operation')} to be asked again from {due}")
+    elif counts.waiting:
+        terminal.note("not finished: casework run goes on")
+    if counts.error:
+        terminal.note("failed: casework inbox list, casework retry --failed")
+    if counts.blocked:
+        terminal.note("blocked: casework inbox list, casework inbox release")
+
+
+def calls_line(result: RunResult) -> str:
+    """Say how many calls this run made and how many results it found."""
+    calls = phrases.plural(result.report.tally.calls, "call")
+    return f"{calls}, {phrases.plural(result.record.reused, 'result')} reused"
+
+
+def result_to_json(result: RunResult) -> JSONObject:
+    """Return a run's result as JSON output carries it."""
+    report = result.report
+    problems: list[JSON] = [
+        {
+            "case_id": problem.case_id,
+            "operation_id": problem.operation_id,
+            "code": problem.error.code,
+            "message": str(problem.error),
+        }
+        for problem in report.problems
+    ]
+    return {
+        "ended": report.end.value,
+        "exit_code": int(result.exit_code()),
+        "calls": report.tally.calls,
+        "rounds": report.tally.rounds,
+        "reused": result.record.reused,
+        "adopted": report.adopted,
+        "counts": result.counts.to_json(),
+        "session_usage": usage_to_json(result.record.usage),
+        "usage": usage_to_json(result.usage, exact=result.usage_exact),
+        "reasons": dict(report.tally.reasons),
+        "left_locked": result.left_locked,
+        "problems": problems,
+        "problem_codes": dict(report.problem_codes),
+    }
+
+
+def leave(code: ExitCode) -> None:
+    """End the process at once, whatever its threads still do."""
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()
+    os._exit(code)

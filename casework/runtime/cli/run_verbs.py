@@ -1,0 +1,75 @@
+"""The verb that does the work: ``run``."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from casework.runtime.cli.exit_codes import ExitCode
+from casework.runtime.cli.project_verbs import PipelineOption
+from casework.runtime.cli.verb import Invocation, verb
+
+CONCURRENCY_DEFAULT = 8
+CONCURRENCY_MAX = 64
+
+CaseOption = Annotated[
+    list[str] | None,
+    typer.Option("--case", metavar="ID", help="Only this case; may be repeated."),
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verbs of this file."""
+    verb(
+        app,
+        "run",
+        json='one document: {"ended", "calls", "reused", "counts", "usage", "problems", ...}',
+        ends=(
+            ExitCode.SOME_ERROR,
+            ExitCode.SOME_WAITING,
+            ExitCode.UNFINISHED,
+            ExitCode.INTEGRITY,
+            ExitCode.LOCKED,
+        ),
+    )(run)
+
+
+def run(
+    invocation: Invocation,
+    *,
+    pipeline: PipelineOption = None,
+    case: CaseOption = None,
+    once: Annotated[
+        bool, typer.Option("--once", help="At most one round each; do not wait for later ones.")
+    ] = False,
+    limit: Annotated[
+        int | None, typer.Option("--limit", min=1, help="Begin at most so many rounds.")
+    ] = None,
+    concurrency: Annotated[
+        int,
+        typer.Option("--concurrency", min=1, max=CONCURRENCY_MAX, help="Cases in flight at once."),
+    ] = CONCURRENCY_DEFAULT,
+) -> ExitCode:
+    """Run the pipeline over all cases until nothing is left to do.
+
+    What succeeded, failed or is blocked stays as it is and is never asked again, so running twice
+    is harmless. An operation whose providers are all unavailable is asked again later; the run
+    waits for that unless --once is given. Ctrl-C lets running calls end, a second one leaves at
+    once; either way everything committed is kept. Several runs may share a project.
+    """
+    from casework.runtime.batch import BatchOptions
+    from casework.runtime.cli.run_session import RunSession, leave, show_result
+    from casework.runtime.pipeline_run import PipelineRun
+    from casework.runtime.workspace import Workspace
+
+    workspace = Workspace.open(invocation.project())
+    options = BatchOptions(concurrency=concurrency, limit=limit, once=once)
+    planned = PipelineRun(
+        workspace, workspace.pipeline(pipeline), options=options, cases=case or ()
+    )
+    result = RunSession(planned, invocation.terminal).execute()
+    show_result(result, invocation.terminal)
+    if result.left_at_once:
+        leave(ExitCode.INTERRUPTED)
+    return result.exit_code()

@@ -1,0 +1,194 @@
+"""One run of a pipeline: checked before anything is paid for, then driven to its end."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import chain
+from typing import Final
+
+from casework.checkpoints.index_rows import IndexedOperation
+from casework.checkpoints.inflight import Intent
+from casework.checkpoints.records import OperationStatus
+from casework.errors import LockBusy, OperationConflict
+from casework.gateway.privacy import Eligibility
+from casework.runner.case_runner import OperationResult
+from casework.runner.pipeline import Pipeline
+from casework.runtime.batch import Batch, BatchOptions, BatchReport
+from casework.runtime.interruption import Interruption
+from casework.runtime.operation_ids import pipeline_id
+from casework.runtime.requests import NamedText, RequestBuilder
+from casework.runtime.state_counts import StateCounts, of_index, of_operations
+from casework.runtime.work_queue import Work, WorkQueue
+from casework.runtime.workspace import Workspace
+
+SAMPLE: Final = 256
+"""How many operations of a state are looked at for results of another request."""
+
+_SETTLED: Final = (OperationStatus.SUCCESS, OperationStatus.ERROR, OperationStatus.BLOCKED)
+_TO_RUN: Final = (None, OperationStatus.RETRY_PENDING)
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """What is known before the first call."""
+
+    interrupted: tuple[Intent, ...]
+    """Rounds that a crash cut off: their calls may have been made, and paid for, in vain."""
+    counts: StateCounts
+
+
+class PipelineRun:
+    """Drive a pipeline over the cases of a workspace.
+
+    Args:
+        workspace: Where.
+        pipeline: What.
+        options: How far and how fast.
+        cases: Only these; none means all.
+
+    Raises:
+        ConfigurationError: The pipeline's templates cannot be used.
+    """
+
+    def __init__(
+        self,
+        workspace: Workspace,
+        pipeline: Pipeline,
+        *,
+        options: BatchOptions,
+        cases: Sequence[str] = (),
+    ) -> None:
+        self.workspace = workspace
+        self.pipeline = pipeline
+        self.cases = tuple(dict.fromkeys(cases))
+        self._specs = {spec.id: spec for spec in pipeline.operations}
+        self._builder = RequestBuilder(pipeline, workspace.config.privacy_profile)
+        self._executor = ThreadPoolExecutor(options.concurrency, thread_name_prefix="casework")
+        self._runner = workspace.runner(self._executor)
+        self._index = workspace.store.index
+        queue = WorkQueue(self._index, workspace.clock, operations=self._specs, cases=self.cases)
+        self.batch = Batch(
+            workspace.store,
+            queue,
+            dispatch=self._dispatch,
+            clock=workspace.clock,
+            options=options,
+        )
+
+    def prepare(self) -> Ready:
+        """Check the configuration and the disk, and plan what is missing; nobody is called.
+
+        Raises:
+            ConfigurationError: No provider is eligible, or a key is missing.
+            StorageError: The disk does not keep what packages rest on.
+            PackageNotFound: A case that was named does not exist.
+        """
+        for spec in self.pipeline.operations:
+            probe = self._builder.build(spec, [NamedText("probe", "probe")])
+            self.workspace.gateway.plan(probe.request)
+        store = self.workspace.store
+        store.prove()
+        interrupted = store.recover()
+        for case_id in self.cases:
+            store.open(case_id)
+        self._index.plan(list(self._specs))
+        return Ready(interrupted, self.counts())
+
+    async def run(self, interruption: Interruption) -> BatchReport:
+        """Run what is due until nothing selected is left to do.
+
+        Raises:
+            OperationConflict: Results stand under an operation's id for another request or
+                configuration; nothing was called.
+            CaseworkError: As :meth:`Batch.run` does.
+        """
+        try:
+            await self._refuse_mixed_results()
+            return await self.batch.run(interruption)
+        finally:
+            await self.workspace.gateway.aclose()
+            self._executor.shutdown(wait=not interruption.leaving.is_set(), cancel_futures=True)
+
+    def explain(self) -> dict[str, tuple[Eligibility, ...]]:
+        """Return for each operation who would be asked, by the judgement that a call acts on."""
+        gateway = self.workspace.gateway
+        return {spec.id: gateway.explain(spec.privacy_profile) for spec in self._specs.values()}
+
+    def counts(self) -> StateCounts:
+        """Return how many of the selected operations are in which state, as the index knows."""
+        if self.cases:
+            chosen = chain.from_iterable(map(self._index.operations, self.cases))
+            return of_operations(len(self.cases), filter(self._is_ours, chosen))
+        return of_index(self._index.counts(), len(self._specs))
+
+    async def _dispatch(self, work: Work) -> OperationResult:
+        """Build the request from the case's texts and run its round, or refuse it unasked."""
+        spec = self._specs[pipeline_id(work.operation_id, self._specs)]
+        prepared = await asyncio.get_running_loop().run_in_executor(
+            self._executor, self._builder.for_case, spec, self.workspace.store, work.case_id
+        )
+        if prepared.rejection is None:
+            return await self._runner.run(
+                work.case_id,
+                work.package_id,
+                operation_id=work.operation_id,
+                request=prepared.request,
+            )
+        return await self._runner.reject(
+            work.case_id,
+            work.package_id,
+            operation_id=work.operation_id,
+            request=prepared.request,
+            kind=prepared.rejection,
+        )
+
+    async def _refuse_mixed_results(self) -> None:
+        """Refuse to go on where finished results stand under the same id for another request.
+
+        One finished operation is compared for each id, without calling anybody, since every run
+        before this one has kept its ids pure. An id is refused while it has work to run; where
+        nothing is left to run, its newest campaign is, so that an edited prompt is never answered
+        with old results in silence.
+        """
+        to_run = {operation.operation_id for operation in self._sample(_TO_RUN)}
+        active = {pipeline_id(operation_id, self._specs) for operation_id in to_run}
+        samples: dict[str, IndexedOperation] = {}
+        for operation in self._sample(_SETTLED):
+            samples.setdefault(operation.operation_id, operation)
+        for operation_id, operation in samples.items():
+            base = pipeline_id(operation_id, self._specs)
+            campaigns = [i for i in samples if pipeline_id(i, self._specs) == base]
+            newest = operation_id == max(campaigns, key=lambda i: (len(i), i))
+            finished = operation.status is OperationStatus.SUCCESS
+            if operation_id in to_run or (base not in active and newest and finished):
+                await self._compare(operation)
+
+    async def _compare(self, operation: IndexedOperation) -> None:
+        work = Work(operation.case_id, operation.package_id, operation.operation_id)
+        with suppress(LockBusy):
+            try:
+                await self._dispatch(work)
+            except OperationConflict as conflict:
+                raise OperationConflict(
+                    f"{conflict.message}; its results are kept and not mixed with others",
+                    where=f"pipeline {self.pipeline.name!r}",
+                    remedy="give the operation a new id in the pipeline, or restore what changed",
+                ) from None
+
+    def _sample(self, statuses: Sequence[OperationStatus | None]) -> Iterator[IndexedOperation]:
+        """Yield some of the selected operations that are in one of these states."""
+        for status in statuses:
+            found: Sequence[IndexedOperation]
+            if self.cases:
+                chosen = chain.from_iterable(map(self._index.operations, self.cases))
+                found = [operation for operation in chosen if operation.status is status]
+            else:
+                found = self._index.in_status(status, limit=SAMPLE)
+            yield from filter(self._is_ours, found)
+
+    def _is_ours(self, operation: IndexedOperation) -> bool:
+        return pipeline_id(operation.operation_id, self._specs) in self._specs

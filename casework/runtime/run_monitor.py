@@ -1,0 +1,112 @@
+"""Watching a run: its record for other processes, and its screen or its lines for people."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final, Protocol
+
+from casework.errors import StorageError
+from casework.runtime.pipeline_run import PipelineRun
+from casework.runtime.session_record import (
+    ProviderRecord,
+    SessionRecord,
+    SessionRecords,
+    UsageRecord,
+)
+from casework.runtime.state_counts import StateCounts
+from casework.runtime.status_view import StatusView, with_running
+from casework.runtime.travel import travel_sentence
+
+TICK_SECONDS: Final = 0.5
+RECORD_SECONDS: Final = 2.0
+
+
+class Display(Protocol):
+    """Shows a run to people."""
+
+    def show(self, view: StatusView) -> None:
+        """Take note of how the run stands now."""
+
+
+@dataclass(slots=True)
+class RunMonitor:
+    """Watches one run."""
+
+    run: PipelineRun
+    records: SessionRecords
+    session_id: str
+    reused: int
+    """Results that were there before."""
+    started_at: datetime
+
+    async def watch(self, display: Display, done: asyncio.Event) -> None:
+        """Keep record and display up to date until the run is done."""
+        ticks = 0
+        while not done.is_set():
+            with suppress(StorageError):  # what the index refuses to a watcher, the run reports
+                view = await self.view()
+                display.show(view)
+                if view.session is not None and ticks % round(RECORD_SECONDS / TICK_SECONDS) == 0:
+                    await asyncio.to_thread(self.records.write, view.session)
+            ticks += 1
+            with suppress(TimeoutError):
+                await asyncio.wait_for(done.wait(), TICK_SECONDS)
+
+    def close(self, counts: StateCounts) -> SessionRecord:
+        """Write the run's last record and return it."""
+        record = self._record(counts)
+        record = record.model_copy(update={"ended_at": record.updated_at, "running": 0})
+        self.records.write(record)
+        return record
+
+    async def view(self) -> StatusView:
+        """Return the screen of this moment."""
+        run, index = self.run, self.run.workspace.store.index
+        counted = await asyncio.to_thread(run.counts)
+        next_due_at = await asyncio.to_thread(index.next_due_at) if counted.retry else None
+        counts = with_running(counted, run.batch.running)
+        verdicts = run.workspace.gateway.explain()
+        record = self._record(counts)
+        return StatusView(
+            project=run.workspace.project.name,
+            profile=run.workspace.config.privacy_profile.value,
+            travel=travel_sentence(verdicts),
+            pipeline=run.pipeline.name,
+            counts=counts,
+            usage=record.usage,
+            reasons=record.reasons,
+            next_due_at=next_due_at,
+            session=record,
+            session_alive=True,
+            passed_over=tuple((v.provider.id, v.reason.value) for v in verdicts if not v.eligible),
+        )
+
+    def _record(self, counts: StateCounts) -> SessionRecord:
+        batch, clock = self.run.batch, self.run.workspace.clock
+        tally, now = batch.report.tally, clock.monotonic()
+        return SessionRecord(
+            id=self.session_id,
+            pipeline=self.run.pipeline.name,
+            started_at=self.started_at,
+            updated_at=clock.now(),
+            reused=self.reused,
+            completions=tally.completions,
+            rounds=tally.rounds,
+            running=batch.running,
+            rate_per_minute=tally.rate_per_minute(now),
+            eta_seconds=tally.eta_seconds(now, counts.unsettled),
+            usage=UsageRecord.of(tally.usage),
+            providers={
+                name: ProviderRecord(
+                    calls=provider.calls,
+                    failures=provider.failures,
+                    last_code=provider.last_code,
+                    median_ms=provider.median_ms,
+                )
+                for name, provider in tally.providers.items()
+            },
+            reasons=dict(tally.reasons),
+        )

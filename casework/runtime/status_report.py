@@ -1,0 +1,100 @@
+"""Gathering the status of a project from its index, its runs and its settings."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from casework.checkpoints.inflight import Intent
+from casework.checkpoints.records import OperationStatus
+from casework.checkpoints.store import CheckpointStore
+from casework.config.gateway_config import GatewayConfig
+from casework.errors import CaseworkError, ConfigurationError, StorageError
+from casework.gateway.privacy import Eligibility, judge
+from casework.runner.pipeline import Pipeline
+from casework.runtime.inbox import reasons
+from casework.runtime.project import Project
+from casework.runtime.session_record import SessionRecords
+from casework.runtime.state_counts import of_index
+from casework.runtime.status_view import StatusView
+from casework.runtime.travel import travel_sentence
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What could be read of a project's settings; a look back needs none of them."""
+
+    config: GatewayConfig | None
+    pipeline: Pipeline | None
+    problem: CaseworkError | None
+    """Why something is missing here."""
+
+    @property
+    def verdicts(self) -> tuple[Eligibility, ...]:
+        """Return who may be asked."""
+        return judge(self.config, None) if self.config else ()
+
+
+def read_settings(project: Project, pipeline_file: Path | None = None) -> Settings:
+    """Read settings and pipeline as far as they can be read."""
+    config: GatewayConfig | None = None
+    try:
+        config = GatewayConfig.load(project.config_file)
+        pipeline = Pipeline.load(project.pipeline_file(pipeline_file))
+    except ConfigurationError as error:
+        return Settings(config, None, error)
+    return Settings(config, pipeline, None)
+
+
+def project_status(project: Project, store: CheckpointStore, settings: Settings) -> StatusView:
+    """Gather the status; cheap, however many cases there are, unless many of them failed."""
+    index, records = store.index, SessionRecords(store)
+    interrupted = _interrupted(store)
+    cut_off = {(intent.case_id, intent.ophash) for intent in interrupted}
+    at_work = [
+        intent for intent in store.inflight.list() if (intent.case_id, intent.ophash) not in cut_off
+    ]
+    sessions = records.list()
+    usage, exact = records.totals()
+    found, waiting = reasons(index)
+    newest = sessions[-1] if sessions else None
+    return StatusView(
+        project=project.name,
+        profile=settings.config.privacy_profile.value if settings.config else None,
+        travel=travel_sentence(settings.verdicts),
+        pipeline=settings.pipeline.name if settings.pipeline else None,
+        counts=of_index(
+            index.counts(),
+            len(settings.pipeline.operations) if settings.pipeline else 0,
+            running=[_status_of(store, intent) for intent in at_work],
+        ),
+        usage=usage,
+        reasons=found,
+        next_due_at=index.next_due_at(),
+        session=newest,
+        session_alive=newest is not None and records.is_alive(newest),
+        sessions=records.sessions(),
+        usage_exact=exact,
+        passed_over=tuple(
+            (verdict.provider.id, verdict.reason.value)
+            for verdict in settings.verdicts
+            if not verdict.eligible
+        ),
+        interrupted=interrupted,
+        inbox=waiting,
+    )
+
+
+def _interrupted(store: CheckpointStore) -> tuple[Intent, ...]:
+    """Return the rounds that a crash cut off; a folder that may not be written tells them too."""
+    with suppress(StorageError):
+        return store.recover()
+    return store.inflight.list()
+
+
+def _status_of(store: CheckpointStore, intent: Intent) -> OperationStatus | None:
+    for operation in store.index.operations(intent.case_id):
+        if operation.ophash == intent.ophash:
+            return operation.status
+    return None

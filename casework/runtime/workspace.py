@@ -1,0 +1,69 @@
+"""Wiring: from a project's files to a store, a gateway and a runner that belong together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from pathlib import Path
+
+from casework.checkpoints.store import CheckpointStore
+from casework.config.gateway_config import GatewayConfig
+from casework.gateway.clock import Clock, SystemClock
+from casework.gateway.llm_gateway import LLMGateway
+from casework.gateway.providers.provider import ProviderFactory
+from casework.runner.case_runner import CaseLLMRunner
+from casework.runner.pipeline import Pipeline
+from casework.runtime.project import Project
+
+
+def open_store(project: Project, clock: Clock) -> CheckpointStore:
+    """Return the project's store; nothing is read or written yet."""
+    return CheckpointStore(project.runtime, now=clock.now)
+
+
+@dataclass(frozen=True, slots=True)
+class Workspace:
+    """A project with its settings read and its store and gateway made."""
+
+    project: Project
+    config: GatewayConfig
+    clock: Clock
+    store: CheckpointStore
+    gateway: LLMGateway
+
+    @classmethod
+    def open(
+        cls,
+        project: Project,
+        *,
+        clock: Clock | None = None,
+        adapters: Mapping[str, ProviderFactory] | None = None,
+    ) -> Workspace:
+        """Read the project's settings and wire what they describe; nobody is contacted.
+
+        Raises:
+            ConfigurationError: The settings cannot be used.
+        """
+        config = GatewayConfig.load(project.config_file)
+        ticking = clock or SystemClock()
+        return cls(
+            project,
+            config,
+            ticking,
+            open_store(project, ticking),
+            LLMGateway(config, adapters=adapters, clock=ticking),
+        )
+
+    def pipeline(self, given: Path | None = None) -> Pipeline:
+        """Read the project's pipeline.
+
+        Raises:
+            ConfigurationError: There is none, or it cannot be used.
+        """
+        engine = self.config.validation.engine
+        return Pipeline.load(self.project.pipeline_file(given), engine=engine)
+
+    def runner(self, executor: Executor) -> CaseLLMRunner:
+        """Return a runner whose work on the disk is done by these threads."""
+        return CaseLLMRunner(self.store, self.gateway, executor=executor)
