@@ -181,9 +181,7 @@ def test_importing_casework_starts_nothing_and_loads_nothing_heavy() -> None:
 
 def test_importing_casework_takes_under_150_ms_of_cpu() -> None:
     """The bar of the first import is CPU time, the smallest of three children."""
-    code = (
-        "import time; a = time.process_time(); import casework; print(time.process_time() - a)"
-    )
+    code = "import time; a = time.process_time(); import casework; print(time.process_time() - a)"
     assert 0.150 > min(float(_child(code)) for _ in range(3))
 
 

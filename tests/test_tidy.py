@@ -76,8 +76,7 @@ def test_no_function_outgrows_its_limit() -> None:
         f"{path.relative_to(ROOT)}:{node.lineno} {node.name}: {node.end_lineno - node.lineno + 1}"
         for path in python_files("casework", "tests", "bench")
         for node, _ in functions(path)
-        if node.end_lineno is not None
-        and node.end_lineno - node.lineno + 1 > FUNCTION_LINES_MAX
+        if node.end_lineno is not None and node.end_lineno - node.lineno + 1 > FUNCTION_LINES_MAX
     ]
     assert long == []
 
@@ -121,8 +120,7 @@ def test_every_test_says_what_it_holds() -> None:
         f"{path.relative_to(ROOT)}:{node.lineno} {node.name}"
         for path in python_files("tests")
         for node, _ in functions(path)
-        if node.name.startswith("test_")
-        and (not ast.get_docstring(node) or not _can_fail(node))
+        if node.name.startswith("test_") and (not ast.get_docstring(node) or not _can_fail(node))
     ]
     assert silent == []
 
