@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from casework.runtime.cli import project_verbs, run_verbs, setup_verbs
+from casework.runtime.cli import import_verb, project_verbs, run_verbs, setup_verbs
 from casework.runtime.cli.exit_codes import ExitCode, exit_code_help
 from casework.runtime.cli.terminal import prepare_streams, showable
 
@@ -21,7 +21,7 @@ app = typer.Typer(
     epilog=exit_code_help(),
 )
 
-for _group in (project_verbs, run_verbs, setup_verbs):
+for _group in (project_verbs, import_verb, run_verbs, setup_verbs):
     _group.register(app)
 
 
