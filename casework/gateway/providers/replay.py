@@ -67,7 +67,7 @@ class ReplayProvider:
         """
         del credential
         if deadline.passed:
-            raise ProviderFailure(FailureKind.TIMEOUT)
+            raise ProviderFailure(FailureKind.TIMEOUT, sent=False)
         reply = self._recordings.find(request_hash(call))
         if reply is None:
             raise ProviderFailure(FailureKind.REPLAY_MISS)

@@ -124,10 +124,13 @@ class ScriptedProvider:
         """Play the next step.
 
         Raises:
-            ProviderFailure: The step says so, or no step is left.
+            ProviderFailure: The step says so, no step is left, or the deadline has passed
+                already, which plays no step.
         """
         self.calls.append(call)
         self.key_labels.append(credential.label if credential else None)
+        if deadline.passed:
+            raise ProviderFailure(FailureKind.TIMEOUT, sent=False)
         position = self._played
         self._played += 1
         if position >= len(self._steps):
