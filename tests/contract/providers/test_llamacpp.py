@@ -43,6 +43,12 @@ CALL = ProviderCall(
     data=None,
 )
 
+ENDLESS = replace(
+    CALL,
+    output_schema={"type": "array", "items": {"enum": ["unabridged"]}, "minItems": 300},
+    parameters={"temperature": 0, "max_tokens": 4000},
+)
+
 
 @pytest.fixture(scope="session")
 def weights() -> Path:
@@ -98,12 +104,7 @@ async def test_its_limits_are_controlled_errors(model: LlamaCppProvider) -> None
     short = replace(CALL, parameters={"temperature": 0, "max_tokens": 2})
     cut = await model.complete(short, credential=None, deadline=within())
     assert Finish.LENGTH is cut.finish
-    endless = replace(
-        CALL,
-        output_schema={"type": "array", "items": {"enum": ["unabridged"]}, "minItems": 300},
-        parameters={"temperature": 0, "max_tokens": 4000},
-    )
-    found = await failure(model, endless, seconds=0.5)
+    found = await failure(model, ENDLESS, seconds=0.5)
     assert (FailureKind.TIMEOUT, True) == (found.kind, found.sent)
 
 
@@ -123,8 +124,7 @@ async def test_it_listens_on_loopback_and_only_to_this_process(model: LlamaCppPr
 
 async def test_a_cancelled_call_leaves_it_working(model: LlamaCppProvider) -> None:
     """Giving up one call does not hurt the next."""
-    endless = replace(CALL, parameters={"max_tokens": 4000}, output_schema={})
-    task = asyncio.ensure_future(model.complete(endless, credential=None, deadline=within()))
+    task = asyncio.ensure_future(model.complete(ENDLESS, credential=None, deadline=within()))
     await asyncio.wait({task}, timeout=1.0)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
