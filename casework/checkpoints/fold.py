@@ -111,15 +111,12 @@ class Tally:
 
     def moved(self, status: OperationStatus, by: int) -> Tally:
         """Return the tally with one state counted in or out."""
-        match status:
-            case OperationStatus.RETRY_PENDING:
-                return replace(self, pending=self.pending + by)
-            case OperationStatus.BLOCKED:
-                return replace(self, blocked=self.blocked + by)
-            case OperationStatus.ERROR:
-                return replace(self, failed=self.failed + by)
-            case OperationStatus.SUCCESS:
-                return replace(self, succeeded=self.succeeded + by)
+        return Tally(
+            self.pending + by * (status is OperationStatus.RETRY_PENDING),
+            self.blocked + by * (status is OperationStatus.BLOCKED),
+            self.failed + by * (status is OperationStatus.ERROR),
+            self.succeeded + by * (status is OperationStatus.SUCCESS),
+        )
 
 
 Waiting: TypeAlias = "tuple[str, Waiting] | None"
@@ -186,8 +183,9 @@ def advance(
     while waiting is not None and not _waits(states[waiting[0]], analysis_revision):
         waiting = waiting[1]
     generation = head.generation + 1
-    return replace(
-        head,
+    return PackageHead(
+        case_id=head.case_id,
+        package_id=head.package_id,
         generation=generation,
         record_sha256="",
         analysis_revision=analysis_revision,

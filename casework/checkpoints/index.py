@@ -80,9 +80,6 @@ class PackageIndex:
             StorageError: The index cannot be written; it was thrown away and will be rebuilt.
         """
         self._ensure()
-        known = self._rows(sql.KNOWN, (head.case_id,))
-        if known and known[0] == (head.generation, head.package_id, 1, head.analysis_revision):
-            return
         try:
             with self._transaction() as connection:
                 _put(connection, head)
@@ -394,7 +391,7 @@ def _meta(connection: sqlite3.Connection, name: str) -> str | None:
 def _put(connection: sqlite3.Connection, head: PackageHead) -> None:
     connection.execute("delete from unsure where case_id = ?", (head.case_id,))
     row = connection.execute(sql.KNOWN, (head.case_id,)).fetchone()
-    if row and row[0] > head.generation and row[1] == head.package_id and row[2]:
+    if row and row[0] >= head.generation and row[1] == head.package_id and row[2]:
         return
     connection.execute(sql.PUT_PACKAGE, package_cells(head))
     names: Iterable[str] = head.operations

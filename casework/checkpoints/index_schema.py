@@ -76,10 +76,10 @@ end;
 
 PRAGMAS: Final = (
     # The write-ahead log of this SQLite (3.7.0 to 3.51.2) can be damaged by two writers, so the
-    # older journal is used. Nothing is synced: after a crash of the process the journal still
-    # undoes half a transaction, and after a crash of the machine the index is rebuilt anyway.
+    # older kind of journal is used. Nothing is synced: after a crash of the process the journal
+    # still undoes half a transaction, and after a crash of the machine the index is rebuilt.
     "pragma busy_timeout = 5000",
-    "pragma journal_mode = truncate",
+    "pragma journal_mode = persist",
     "pragma synchronous = off",
     "pragma temp_store = memory",
     "pragma cache_size = -8000",

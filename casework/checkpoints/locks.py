@@ -15,6 +15,7 @@ from filelock import FileLock, Timeout
 from casework.checkpoints.folder_storage import storage_error
 from casework.errors import LockBusy, StorageError
 
+
 class CaseLocks(Protocol):
     """Exclusive work on a case, never waited for."""
 

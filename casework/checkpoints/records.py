@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+from functools import lru_cache
 from typing import Final
 
 from casework.checkpoints.fields import Fields, parse_object
@@ -23,6 +24,7 @@ PACKAGE_FORMAT: Final = "casework-package/1"
 COMMIT_SCHEMA: Final = "casework-commit/1"
 OPERATION_SCHEMA: Final = "llm-operation/1"
 
+_SELF: Final = "self_sha256"
 _OPHASH: Final = re.compile(r"[0-9a-f]{64}", re.ASCII)
 
 
@@ -66,6 +68,7 @@ class CommitKind(StrEnum):
     REVIEWED = "reviewed"
 
 
+@lru_cache(maxsize=8192)
 def operation_hash(analysis_revision: int, operation_id: str) -> str:
     """Return the folder name of an operation, its id hidden behind a digest."""
     return digest([OPERATION_SCHEMA, analysis_revision, operation_id])
@@ -394,8 +397,15 @@ def _states(members: JSONObject, where: str) -> dict[str, OperationState]:
 
 
 def seal(members: JSONObject) -> bytes:
-    """Write an object canonically with ``self_sha256``, the digest of the object without it."""
-    return canonical({**members, "self_sha256": digest(members)})
+    """Write an object canonically with ``self_sha256``, the digest of the object without it.
+
+    It must have members that sort before that name and after it.
+    """
+    # Members that sort before it and after it are written apart, so that nothing is written twice.
+    before = canonical({name: value for name, value in members.items() if name < _SELF})[:-1]
+    after = canonical({name: value for name, value in members.items() if name > _SELF})[1:]
+    own = sha256_hex(b"%s,%s" % (before, after))
+    return b'%s,"%s":"%s",%s' % (before, _SELF.encode(), own.encode(), after)
 
 
 def unseal(content: bytes, where: str) -> JSONObject:

@@ -13,7 +13,9 @@ NAME_LENGTH_MAX: Final = 140
 
 PATH_LENGTH_MAX: Final = 480
 
-_NAME: Final = re.compile(r"[A-Za-z0-9_~][A-Za-z0-9._~-]*(?<!\.)", re.ASCII)
+_PATH: Final = re.compile(
+    r"[A-Za-z0-9_~][A-Za-z0-9._~-]*(?<!\.)(/[A-Za-z0-9_~][A-Za-z0-9._~-]*(?<!\.))*", re.ASCII
+)
 
 
 class AlreadyExists(CheckpointError):  # noqa: N818 - named like its siblings in casework.errors
@@ -81,9 +83,13 @@ class Storage(Protocol):
 
 def is_safe_path(path: str) -> bool:
     """Tell whether a path may be handed to a storage: plain relative names, nothing hidden."""
-    return len(path) <= PATH_LENGTH_MAX and all(
-        len(name) <= NAME_LENGTH_MAX and _NAME.fullmatch(name) is not None
-        for name in path.split("/")
+    return (
+        len(path) <= PATH_LENGTH_MAX
+        and _PATH.fullmatch(path) is not None
+        and (
+            len(path) <= NAME_LENGTH_MAX
+            or all(len(name) <= NAME_LENGTH_MAX for name in path.split("/"))
+        )
     )
 
 

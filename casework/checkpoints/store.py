@@ -212,8 +212,9 @@ class CheckpointStore:
     def commit(self, change: Change) -> PackageHead:
         """Add one generation to a package; hold the case's lock while you do.
 
-        Every new file is durable before the record that names it becomes visible. The index is
-        told; should that fail, it is thrown away and rebuilt later.
+        Every new file is durable before the record that names it becomes visible. After a round it
+        is the caller's to tell the index and to end the in-flight intent, in this order: until the
+        intent is gone, :meth:`recover` makes up for what a crash left out.
 
         Raises:
             StaleGeneration: Somebody committed since; nothing of the change is visible.
@@ -233,8 +234,9 @@ class CheckpointStore:
             operations=change.operations,
             files=tuple(added_entry(path, content) for path, content in change.files),
         )
-        if change.kind is not CommitKind.LLM_ROUND:  # a round has announced itself already
-            self._mark_unsure(change.case_id)
+        if change.kind is CommitKind.LLM_ROUND:
+            return self._writer.append(head, step, change.files)
+        self._mark_unsure(change.case_id)
         head = self._writer.append(head, step, change.files)
         self._tell_index(head)
         return head
