@@ -79,7 +79,12 @@ def open_store(root: Path, disk: Disk, clock: ManualClock) -> CheckpointStore:
 
 
 def play(
-    root: Path, disk: Disk, observe: Callable[[str, str], None], *, hours_later: int = 0
+    root: Path,
+    disk: Disk,
+    observe: Callable[[str, str], None],
+    *,
+    hours_later: int = 0,
+    case_id: str = CASE,
 ) -> dict[str, ResultStatus]:
     """Create the case if it is not there, and run every operation until it is settled."""
     clock = ManualClock(MANUAL_START + timedelta(hours=hours_later))
@@ -89,7 +94,7 @@ def play(
     )
     store = open_store(root, disk, clock)
     store.prove()
-    head = store.create(CASE, {"report.txt": b"The pump failed twice."})
+    head = store.create(case_id, {"report.txt": b"The pump failed twice."})
     runner = CaseLLMRunner(store, gateway)
 
     async def settle() -> dict[str, ResultStatus]:
@@ -97,7 +102,7 @@ def play(
         for operation in OPERATIONS:
             while True:
                 result = await runner.run(
-                    CASE, head.package_id, operation_id=operation, request=request(operation)
+                    case_id, head.package_id, operation_id=operation, request=request(operation)
                 )
                 statuses[operation] = result.status
                 if result.due_at is None:
