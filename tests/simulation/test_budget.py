@@ -1,0 +1,68 @@
+"""Random providers, clocks and restarts: the budget holds and every history is possible."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from pathlib import Path
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from casework.gateway.providers.scripted import Reply, Step
+from casework.runner.operation import ResultStatus
+from tests.support.scripted_line import DOWN, GOOD, Line
+
+STEPS = st.sampled_from([DOWN, DOWN, DOWN, GOOD, Reply("nonsense")])
+MOVES = st.sampled_from(["run", "run", "run", "restart", "wait", "back", "forward", "cancel"])
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    rounds_max=st.integers(1, 4),
+    scripts=st.lists(st.lists(STEPS, min_size=1, max_size=8), min_size=1, max_size=3),
+    moves=st.lists(MOVES, max_size=25),
+)
+def test_no_history_exceeds_rounds_times_targets(
+    rounds_max: int, scripts: list[list[Step]], moves: list[str]
+) -> None:
+    """Calls stay within the budget plus one round per interruption; generations have no gap."""
+    with tempfile.TemporaryDirectory() as folder:
+        asyncio.run(_play(Path(folder), rounds_max, scripts, moves))
+
+
+async def _play(root: Path, rounds_max: int, scripts: list[list[Step]], moves: list[str]) -> None:
+    providers: dict[str, list[Step]] = {f"p{n}": steps for n, steps in enumerate(scripts)}
+    budget = f"[retry]\nmax_attempts = {rounds_max}"
+    line = Line(root, providers, settings=budget)
+    head = line.add()
+    interruptions = 0
+    final: ResultStatus | None = None
+    for move in moves:
+        match move:
+            case "run":
+                result = await line.run(head)
+                if final is not None:
+                    assert (final, True) == (result.status, result.reused)
+                if result.status not in (ResultStatus.DEFERRED, ResultStatus.RETRY_PENDING):
+                    final = result.status
+            case "restart":
+                played = line.providers
+                line = Line(root, providers, settings=budget, clock=line.clock)
+                line.providers.update(played)
+            case "wait":
+                line.clock.advance(60)
+            case "back":
+                line.clock.set_back(86_400)
+            case "forward":
+                line.clock.set_back(-31_536_000)
+            case "cancel":
+                interruptions += 1
+                task = asyncio.create_task(line.run(head))
+                await asyncio.sleep(0)
+                task.cancel()
+                await asyncio.wait({task})
+    assert sum(line.calls()) <= (rounds_max + interruptions) * len(scripts)
+    assert list(range(1, len(line.commits()) + 1)) == [c["generation"] for c in line.commits()]
+    assert len(line.outcomes()) <= rounds_max
+    line.assert_verifies()
