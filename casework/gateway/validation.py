@@ -216,47 +216,55 @@ _RUST_FORMATS: Final = frozenset({"date-time", "date", "time", "regex"})
 """Formats that the Python engine gets wrong (leap seconds, trailing newlines) or cannot bound."""
 
 
-def _pattern(validator: Any, pattern: str, instance: JSON, _schema: Any) -> Iterator[Any]:
-    if validator.is_type(instance, "string") and not _rust_predicate("pattern", pattern)(instance):
+@dataclass(frozen=True, slots=True)
+class _Rule:
+    """One keyword of a schema, about to judge one value."""
+
+    validator: Any
+    argument: Any
+    """What stands behind the keyword."""
+    value: JSON
+    schema: Mapping[str, Any]
+
+
+def _pattern(rule: _Rule) -> Iterator[Any]:
+    if isinstance(rule.value, str) and not _rust_predicate("pattern", rule.argument)(rule.value):
         yield _violation("pattern")
 
 
-def _pattern_properties(
-    validator: Any, rules: Mapping[str, Any], instance: JSON, _schema: Any
-) -> Iterator[Any]:
-    if not isinstance(instance, dict):
-        return
-    for pattern, rule in rules.items():
+def _pattern_properties(rule: _Rule) -> Iterator[Any]:
+    members = rule.value if isinstance(rule.value, dict) else {}
+    for pattern, inner in rule.argument.items():
         matches = _rust_predicate("pattern", pattern)
-        for name, value in instance.items():
+        for name, value in members.items():
             if matches(name):
-                yield from validator.descend(value, rule, path=name, schema_path=pattern)
+                yield from rule.validator.descend(value, inner, path=name, schema_path=pattern)
 
 
-def _additional_properties(
-    validator: Any, rule: Any, instance: JSON, schema: Mapping[str, Any]
-) -> Iterator[Any]:
-    if not isinstance(instance, dict):
-        return
-    matchers = [_rust_predicate("pattern", p) for p in schema.get("patternProperties", {})]
-    known = schema.get("properties", {})
-    for name, value in instance.items():
+def _additional_properties(rule: _Rule) -> Iterator[Any]:
+    members = rule.value if isinstance(rule.value, dict) else {}
+    matchers = [_rust_predicate("pattern", p) for p in rule.schema.get("patternProperties", {})]
+    known = rule.schema.get("properties", {})
+    for name, value in members.items():
         if name not in known and not any(matches(name) for matches in matchers):
-            yield from validator.descend(value, rule, path=name)
+            yield from rule.validator.descend(value, rule.argument, path=name)
 
 
-def _unique_items(_validator: Any, unique: bool, instance: JSON, _schema: Any) -> Iterator[Any]:  # noqa: FBT001 - the engine calls it
-    if not unique or not isinstance(instance, list):
-        return
-    if len({canonical(_plain_numbers(item)) for item in instance}) < len(instance):
+def _unique_items(rule: _Rule) -> Iterator[Any]:
+    items = rule.value if isinstance(rule.value, list) and rule.argument else []
+    if len({canonical(_plain_numbers(item)) for item in items}) < len(items):
         yield _violation("uniqueItems")
 
 
-_BOUNDED_KEYWORDS: Final[dict[str, Any]] = {
-    "pattern": _pattern,
-    "patternProperties": _pattern_properties,
-    "additionalProperties": _additional_properties,
-    "uniqueItems": _unique_items,
+def _as_engine_calls(judge: Callable[[_Rule], Iterator[Any]]) -> Callable[..., Iterator[Any]]:
+    return lambda *arguments: judge(_Rule(*arguments))
+
+
+_BOUNDED_KEYWORDS: Final = {
+    "pattern": _as_engine_calls(_pattern),
+    "patternProperties": _as_engine_calls(_pattern_properties),
+    "additionalProperties": _as_engine_calls(_additional_properties),
+    "uniqueItems": _as_engine_calls(_unique_items),
 }
 """Keywords whose work the Python engine does not bound, done anew."""
 

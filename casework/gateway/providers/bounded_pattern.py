@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 from dataclasses import dataclass
 from typing import Final
 
@@ -56,11 +57,16 @@ def compile_bounded(pattern: str) -> re.Pattern[str]:
     if len(pattern) > PATTERN_CHARACTERS_MAX:
         raise UnboundedPatternError(f"is longer than {PATTERN_CHARACTERS_MAX} characters")
     try:
-        if re.compile(pattern).flags & re.VERBOSE:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", FutureWarning)
+            flags = re.compile(pattern).flags
+        if flags & re.VERBOSE:
             raise UnboundedPatternError("uses the flag x, in which blanks mean nothing")
         return re.compile(_Rewriting(pattern).rewritten(), re.MULTILINE)
     except re.error as error:
         problem = f"is no regular expression: {error.msg}"
+    except FutureWarning:
+        problem = "holds a character set that later versions of Python read otherwise"
     except (OverflowError, RecursionError):
         problem = "is too large"
     raise UnboundedPatternError(problem)

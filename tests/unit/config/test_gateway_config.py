@@ -76,12 +76,10 @@ def test_providers_keep_their_order_and_disabled_ones_are_skipped() -> None:
     assert ["z", "m"] == [provider.id for provider in config.enabled_providers]
 
 
-def test_every_setting_is_read() -> None:
-    """Each key of the file changes the value that carries its name in code."""
-    config = GatewayConfig.parse(
-        'privacy_profile = "cloud_allowed"\n'
-        + CLOUD
-        + """class = "self_hosted"
+EVERYTHING = (
+    'privacy_profile = "cloud_allowed"\n'
+    + CLOUD
+    + """class = "self_hosted"
 api_key_env = ["ONE", "TWO"]
 enabled = false
 timeout_seconds = 5
@@ -104,7 +102,12 @@ currency = "EUR"
 [validation]
 engine = "jsonschema"
 """
-    )
+)
+
+
+def test_every_setting_is_read() -> None:
+    """Each key of the file changes the value that carries its name in code."""
+    config = GatewayConfig.parse(EVERYTHING)
     provider = config.providers[0]
     assert PrivacyProfile.CLOUD_ALLOWED is config.privacy_profile
     assert ProviderClass.SELF_HOSTED is provider.provider_class

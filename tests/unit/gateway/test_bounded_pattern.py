@@ -35,6 +35,7 @@ from casework.gateway.providers.bounded_pattern import (
         "a" * 1001,
         "(",
         "[a",
+        "[[a]",
         "a**",
         "\\",
         "(?P<x>a)(?P<x>b)",
