@@ -25,7 +25,7 @@ CELL_CHARACTERS_MAX: Final = 64 * 1024 * 1024
 _OUTPUT: Final = "output"
 _FORMULA: Final = re.compile("'*[=+\\-@\t\r\n\uff1d\uff0b\uff0d\uff20]")
 """How a text begins that a spreadsheet may run, also under an apostrophe that is its own."""
-_DIGITS: Final = re.compile(r"[0-9]+")
+_DIGITS: Final = re.compile(r"[0-9]{1,9}")
 _SPOOL_BYTES: Final = 8 * 1024 * 1024
 
 

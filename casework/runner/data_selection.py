@@ -97,7 +97,7 @@ def join_texts(parts: Sequence[tuple[str, str]]) -> str:
         return parts[0][1]
     return "\n\n".join(
         f"--- document {number} of {len(parts)}, {len(text)} characters: "
-        f"{json.dumps(name, ensure_ascii=False)} ---\n{text}"
+        f"{json.dumps(name, ensure_ascii=False)} ---\n\n{text}"
         for number, (name, text) in enumerate(parts, start=1)
     )
 

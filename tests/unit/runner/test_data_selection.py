@@ -81,8 +81,8 @@ def test_several_texts_stand_under_headings_that_tell_their_length() -> None:
     """A document that imitates a heading cannot give its length away for another's."""
     parts: Sequence[tuple[str, str]] = [('a "b"', "one"), ("c", "two\n")]
     expected = (
-        '--- document 1 of 2, 3 characters: "a \\"b\\"" ---\none\n\n'
-        '--- document 2 of 2, 4 characters: "c" ---\ntwo\n'
+        '--- document 1 of 2, 3 characters: "a \\"b\\"" ---\n\none\n\n'
+        '--- document 2 of 2, 4 characters: "c" ---\n\ntwo\n'
     )
     assert expected == join_texts(parts)
 

@@ -56,7 +56,7 @@ def test_several_files_stand_under_headings() -> None:
     store.create("c", {"LICENSE": b"free", "b.md": b"B", "z.bin": b"\xff"})
     built = builder('data = ["LICENSE", "*.md"]')
     request = built.for_case(built.pipeline.operations[0], store, "c").request
-    assert '1 of 2, 4 characters: "LICENSE" ---\nfree' in spanned(request)
+    assert '1 of 2, 4 characters: "LICENSE" ---\n\nfree' in spanned(request)
 
 
 def test_a_file_that_is_no_text_is_refused() -> None:
