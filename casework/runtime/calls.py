@@ -18,6 +18,8 @@ class Call:
     code: str | None
     """Why it failed; None for an accepted answer."""
     http_status: int | None
+    sent: bool | None
+    """Whether any byte may have reached the provider."""
     elapsed_ms: int | None
     prompt_tokens: int | None
     completion_tokens: int | None
@@ -39,12 +41,13 @@ def _call(body: JSONObject, code: JSON, elapsed_ms: JSON) -> Call:
     usage, cost = body.get("usage"), body.get("cost")
     usage = usage if isinstance(usage, dict) else {}
     cost = cost if isinstance(cost, dict) else {}
-    amount = cost.get("amount")
+    amount, sent = cost.get("amount"), body.get("sent")
     return Call(
         provider=str(body.get("provider")),
         model=str(body.get("model")),
         code=code if isinstance(code, str) else None,
         http_status=_whole(body.get("http_status")),
+        sent=None if sent is None else bool(sent),
         elapsed_ms=_whole(elapsed_ms),
         prompt_tokens=_whole(usage.get("prompt_tokens")),
         completion_tokens=_whole(usage.get("completion_tokens")),

@@ -52,18 +52,16 @@ def rounded(number: int) -> str:
     return f"{number / _MILLION:.1f}M"
 
 
-def tokens(known: int, calls: int, calls_without: int) -> str:
+def tokens(known: int, calls_without: int) -> str:
     """Return a sum of tokens; where no call told its tokens the sum is unknown, not zero."""
-    if calls and calls == calls_without:
-        return UNKNOWN
-    return rounded(known)
+    return UNKNOWN if calls_without and not known else rounded(known)
 
 
-def money(cost: dict[str, Decimal], calls: int, calls_without_price: int) -> str:
+def money(cost: dict[str, Decimal], calls_without_price: int) -> str:
     """Return known costs by currency and how many calls have no known price."""
     known = " + ".join(f"{amount:.4f} {currency}" for currency, amount in sorted(cost.items()))
-    if calls == calls_without_price:
-        return UNKNOWN if calls else "none"
+    if not known:
+        return UNKNOWN if calls_without_price else "none"
     missing = f", {count(calls_without_price)} calls price unknown" if calls_without_price else ""
     return f"{known} known{missing}"
 

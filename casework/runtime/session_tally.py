@@ -30,8 +30,10 @@ class Usage:
     """Known money by currency; currencies are never added up."""
 
     def add(self, call: Call) -> None:
-        """Count one call."""
+        """Count one call; one that reached nobody used nothing."""
         self.calls += 1
+        if call.sent is False:
+            return
         if call.prompt_tokens is None or call.completion_tokens is None:
             self.calls_without_tokens += 1
         self.prompt_tokens += call.prompt_tokens or 0

@@ -86,12 +86,11 @@ def usage_line(usage: UsageRecord, *, exact: bool = True) -> str:
     """Return tokens and money of all sessions; what is unknown is called so."""
     at_least = "" if exact else "at least "
     missing = usage.calls_without_tokens
-    tokens_in = phrases.tokens(usage.prompt_tokens, usage.calls, missing)
-    tokens_out = phrases.tokens(usage.completion_tokens, usage.calls, missing)
-    money = phrases.money(usage.cost, usage.calls, usage.calls_without_price)
-    partly = ""
-    if 0 < missing < usage.calls:
-        partly = f" ({phrases.count(missing)} calls unknown)"
+    tokens_in = phrases.tokens(usage.prompt_tokens, missing)
+    tokens_out = phrases.tokens(usage.completion_tokens, missing)
+    money = phrases.money(usage.cost, usage.calls_without_price)
+    known = usage.prompt_tokens or usage.completion_tokens
+    partly = f" ({phrases.count(missing)} calls unknown)" if missing and known else ""
     return (
         f"calls {at_least}{phrases.count(usage.calls)}  "
         f"tokens in {tokens_in} out {tokens_out}{partly}  cost {money}"
@@ -172,14 +171,14 @@ def view_to_json(view: StatusView) -> JSONObject:
 
 def usage_to_json(usage: UsageRecord, *, exact: bool = True) -> JSONObject:
     """Return tokens and money as JSON carries them: null where no call told them."""
-    no_tokens = usage.calls > 0 and usage.calls == usage.calls_without_tokens
+    unknown = usage.calls_without_tokens > 0
     return {
         "calls": usage.calls,
         "exact": exact,
-        "prompt_tokens": None if no_tokens else usage.prompt_tokens,
-        "completion_tokens": None if no_tokens else usage.completion_tokens,
+        "prompt_tokens": usage.prompt_tokens or (None if unknown else 0),
+        "completion_tokens": usage.completion_tokens or (None if unknown else 0),
         "calls_without_tokens": usage.calls_without_tokens,
-        "cost": {currency: format(amount, "f") for currency, amount in usage.cost.items()} or None,
+        "cost": {currency: format(amount, "f") for currency, amount in usage.cost.items()},
         "calls_without_price": usage.calls_without_price,
     }
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from casework.checkpoints.store import CheckpointStore
 from casework.config.gateway_config import GatewayConfig
+from casework.errors import ConfigurationError
 from casework.gateway.clock import Clock, SystemClock
 from casework.gateway.llm_gateway import LLMGateway
 from casework.gateway.providers.provider import ProviderFactory
@@ -67,3 +68,19 @@ class Workspace:
     def runner(self, executor: Executor) -> CaseLLMRunner:
         """Return a runner whose work on the disk is done by these threads."""
         return CaseLLMRunner(self.store, self.gateway, executor=executor)
+
+
+def existing_store(project: Project, clock: Clock | None = None) -> CheckpointStore:
+    """Return the store of a project that has cases; settings are not needed.
+
+    Raises:
+        ConfigurationError: Nothing was ever imported there.
+    """
+    if not project.runtime.is_dir():
+        raise ConfigurationError(
+            "there are no cases here",
+            code="no_cases",
+            where=str(project.folder),
+            remedy="import some with `casework import PATH`, or name the project with --project",
+        )
+    return open_store(project, clock or SystemClock())

@@ -9,7 +9,16 @@ from typing import Annotated
 
 import typer
 
-from casework.runtime.cli import import_verb, project_verbs, run_verbs, setup_verbs
+from casework.runtime.cli import (
+    again_verbs,
+    export_verb,
+    import_verb,
+    overview_verbs,
+    package_verbs,
+    project_verbs,
+    run_verbs,
+    setup_verbs,
+)
 from casework.runtime.cli.exit_codes import ExitCode, exit_code_help
 from casework.runtime.cli.terminal import prepare_streams, showable
 
@@ -21,7 +30,16 @@ app = typer.Typer(
     epilog=exit_code_help(),
 )
 
-for _group in (project_verbs, import_verb, run_verbs, setup_verbs):
+for _group in (
+    project_verbs,
+    import_verb,
+    run_verbs,
+    overview_verbs,
+    again_verbs,
+    package_verbs,
+    export_verb,
+    setup_verbs,
+):
     _group.register(app)
 
 

@@ -14,7 +14,7 @@ from casework.runtime.cli.verb import Invocation, verb
 from casework.strict_json import JSON, JSONObject
 
 if TYPE_CHECKING:
-    from casework.runner.documents import ImportOptions, Problem
+    from casework.runner.documents import Problem
     from casework.runtime.cli.terminal import Terminal
     from casework.runtime.importing import ImportCount, ImportEvent
 

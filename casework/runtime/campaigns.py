@@ -1,0 +1,113 @@
+"""Asking again: what failed or is blocked lives on under a new id, and the old outcomes stay."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Final
+
+from casework.checkpoints.index_rows import IndexedOperation
+from casework.checkpoints.records import OperationStatus
+from casework.checkpoints.store import CheckpointStore
+from casework.errors import LockBusy, NotDue, OperationConflict
+from casework.runtime.inbox import operations_in, reason_of, same_reason
+from casework.runtime.operation_ids import later_campaigns
+
+CAMPAIGNS_MAX: Final = 10_000
+
+
+class Answer(StrEnum):
+    """What came of asking again."""
+
+    ASKED_AGAIN = "asked_again"
+    NOT_DUE = "not_due"
+    """It is blocked, and its retry time has not come."""
+    LOCKED = "locked"
+    """Another worker holds the case."""
+    RESUMED_BEFORE = "resumed_before"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Again:
+    """One operation that was to be asked again."""
+
+    case_id: str
+    operation_id: str
+    answer: Answer
+    reason: str
+    new_operation_id: str | None = None
+    due_at: datetime | None = None
+    """From when it may be asked again."""
+
+
+def stopped_operations(
+    store: CheckpointStore,
+    statuses: Iterable[OperationStatus],
+    *,
+    reason: str | None = None,
+    cases: Iterable[str] = (),
+) -> Iterator[IndexedOperation]:
+    """Yield the failed and blocked operations that a person chose.
+
+    Args:
+        store: Where.
+        statuses: Which of ERROR and BLOCKED.
+        reason: Only those with this code.
+        cases: Only these cases; none means all.
+
+    Raises:
+        PackageNotFound: A case that was named does not exist.
+    """
+    chosen = tuple(cases)
+    wanted = tuple(statuses)
+    if chosen:
+        for case_id in chosen:
+            store.open(case_id)
+            found = [o for o in store.index.operations(case_id) if o.status in wanted]
+            yield from (o for o in found if reason is None or same_reason(o, reason))
+        return
+    for status in wanted:
+        for operation in operations_in(store.index, status):
+            if reason is None or same_reason(operation, reason):
+                yield operation
+
+
+def ask_again(store: CheckpointStore, operations: Iterable[IndexedOperation]) -> Iterator[Again]:
+    """Let each operation live on under the next free id; the next run asks it."""
+    for operation in operations:
+        yield _ask(store, operation)
+
+
+def _ask(store: CheckpointStore, operation: IndexedOperation) -> Again:
+    stem, first = later_campaigns(operation.operation_id)
+    for number in range(first, first + CAMPAIGNS_MAX):
+        try:
+            store.resume(
+                operation.case_id,
+                operation.package_id,
+                operation.operation_id,
+                new_operation_id=f"{stem}@{number}",
+            )
+        except OperationConflict as conflict:
+            if conflict.code == "already_resumed":
+                return _again(operation, Answer.RESUMED_BEFORE)
+        except NotDue:
+            return _again(operation, Answer.NOT_DUE)
+        except LockBusy:
+            return _again(operation, Answer.LOCKED)
+        else:
+            return _again(operation, Answer.ASKED_AGAIN, f"{stem}@{number}")
+    raise OperationConflict("every later id of the operation is used", where=operation.case_id)
+
+
+def _again(operation: IndexedOperation, answer: Answer, new_id: str | None = None) -> Again:
+    return Again(
+        case_id=operation.case_id,
+        operation_id=operation.operation_id,
+        answer=answer,
+        reason=reason_of(operation),
+        new_operation_id=new_id,
+        due_at=operation.routing.retry_at if answer is Answer.NOT_DUE else None,
+    )

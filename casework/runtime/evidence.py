@@ -1,0 +1,151 @@
+"""A result beside the lines of the source that it quotes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from casework.checkpoints.names import outcome_path
+from casework.checkpoints.records import OperationState
+from casework.checkpoints.store import CheckpointStore
+from casework.errors import PackageNotFound
+from casework.runner.data_selection import DataSelector, select_texts
+from casework.runner.outcome_files import read_outcome
+from casework.runtime import phrases
+from casework.strict_json import JSON, JSONObject
+
+QUOTE_CHARACTERS_MIN: Final = 4
+"""Shorter texts stand in every document and prove nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Quote:
+    """A text of the answer that stands in the source, letter by letter."""
+
+    pointer: str
+    """JSON Pointer into the answer."""
+    file: str
+    line: int
+    """Where it begins, counted from 1."""
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class OperationEvidence:
+    """One operation with its answer and what the answer quotes."""
+
+    state: OperationState
+    output: JSON
+    quotes: tuple[Quote, ...]
+
+    def to_json(self) -> JSONObject:
+        """Return it as JSON output carries it."""
+        state = self.state
+        return {
+            "operation_id": state.operation_id,
+            "status": state.status.value,
+            "error": state.error.to_json() if state.error else None,
+            "retry_at": phrases.utc_time(state.routing.retry_at),
+            "rounds": state.rounds_completed,
+            "output": self.output,
+            "evidence": [
+                {"pointer": q.pointer, "file": q.file, "line": q.line, "text": q.text}
+                for q in self.quotes
+            ],
+        }
+
+    def lines(self) -> Iterator[str]:
+        """Yield it for people."""
+        state = self.state
+        why = f"  {state.error.code}" if state.error else ""
+        if state.error and state.error.http_status is not None:
+            why += f" (HTTP {state.error.http_status})"
+        yield f"{state.operation_id}  {state.status.value}{why}  rounds {state.rounds_completed}"
+        if state.routing.retry_at is not None:
+            yield f"  may go on from {phrases.local_time(state.routing.retry_at)}"
+        for pointer, value in _leaves(self.output, ""):
+            yield f"  {pointer or '(answer)'}: {value}"
+        for quote in self.quotes:
+            yield f"  {quote.pointer} stands in {quote.file}, line {quote.line}"
+
+
+@dataclass(frozen=True, slots=True)
+class CaseEvidence:
+    """A case: its operations and its texts."""
+
+    case_id: str
+    operations: tuple[OperationEvidence, ...]
+    texts: tuple[tuple[str, str], ...]
+    """Name and text of each source."""
+
+    def to_json(self) -> JSONObject:
+        """Return it as JSON output carries it."""
+        return {
+            "case_id": self.case_id,
+            "operations": [operation.to_json() for operation in self.operations],
+            "texts": [{"name": name, "text": text} for name, text in self.texts],
+        }
+
+    def lines(self) -> Iterator[str]:
+        """Yield it for people: the results, then the sources with line numbers."""
+        yield f"case {self.case_id}"
+        for operation in self.operations:
+            yield from operation.lines()
+        marked = {(q.file, q.line) for operation in self.operations for q in operation.quotes}
+        for name, text in self.texts:
+            yield f"--- {name}"
+            for number, line in enumerate(text.split("\n"), start=1):
+                mark = ">" if (name, number) in marked else " "
+                yield f"{mark}{number:>5}  {line}"
+
+
+def case_evidence(
+    store: CheckpointStore, case_id: str, operation_id: str | None = None
+) -> CaseEvidence:
+    """Gather the results of a case and find in its texts what they quote.
+
+    Raises:
+        PackageNotFound: There is no such case, or it has no such operation.
+        IntegrityError: The package is damaged.
+    """
+    head = store.open(case_id)
+    texts = tuple(
+        (part.name, store.read_file(case_id, part.path).decode("utf-8", "replace"))
+        for part in select_texts(DataSelector(), store.files(case_id))
+    )
+    states = [
+        state for state in head.operations.values() if operation_id in (None, state.operation_id)
+    ]
+    if operation_id is not None and not states:
+        raise PackageNotFound("the case has no such operation", code="operation_not_found")
+    found = []
+    for state in sorted(states, key=lambda s: (s.analysis_revision, s.operation_id)):
+        output: JSON = None
+        if state.rounds_completed:
+            path = outcome_path(state.ophash, state.rounds_completed)
+            output = read_outcome(store.read_file(case_id, path)).output
+        found.append(OperationEvidence(state, output, tuple(_quotes(output, texts))))
+    return CaseEvidence(case_id, tuple(found), texts)
+
+
+def _quotes(output: JSON, texts: tuple[tuple[str, str], ...]) -> Iterator[Quote]:
+    for pointer, value in _leaves(output, ""):
+        if not isinstance(value, str) or len(value) < QUOTE_CHARACTERS_MIN:
+            continue
+        for name, text in texts:
+            at = text.find(value)
+            if at >= 0:
+                yield Quote(pointer, name, text.count("\n", 0, at) + 1, value)
+
+
+def _leaves(value: JSON, pointer: str) -> Iterator[tuple[str, JSON]]:
+    if isinstance(value, dict):
+        for name, item in value.items():
+            escaped = name.replace("~", "~0").replace("/", "~1")
+            yield from _leaves(item, f"{pointer}/{escaped}")
+    elif isinstance(value, list):
+        for number, item in enumerate(value):
+            yield from _leaves(item, f"{pointer}/{number}")
+    elif value is not None or pointer:
+        yield pointer, value

@@ -1,0 +1,109 @@
+"""From packages to the rows of an export, one case at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+from decimal import Decimal
+
+from casework.checkpoints.fold import PackageHead
+from casework.checkpoints.names import outcome_path, request_path
+from casework.checkpoints.records import OperationState, OperationStatus
+from casework.checkpoints.store import CheckpointStore
+from casework.gateway.messages import Cost, Usage
+from casework.runner.export import ExportRow
+from casework.runner.outcome_files import read_outcome
+from casework.strict_json import JSON, JSONObject, parse
+
+
+def export_rows(
+    store: CheckpointStore,
+    cases: Iterable[str],
+    *,
+    only: OperationStatus | None = None,
+    every_campaign: bool = False,
+) -> Iterator[ExportRow]:
+    """Yield a row for each operation of each case.
+
+    Args:
+        store: Where.
+        cases: Which cases, in the order of the rows.
+        only: Only operations in this state.
+        every_campaign: Also those that live on under a later id.
+
+    Raises:
+        CheckpointError: A package cannot be read.
+    """
+    for case_id in cases:
+        head = store.open(case_id)
+        states = sorted(
+            head.operations.values(), key=lambda s: (s.analysis_revision, s.operation_id)
+        )
+        for state in states:
+            if only not in (None, state.status):
+                continue
+            if state.resumed_as is None or every_campaign:
+                yield _row(store, head, state)
+
+
+def _row(store: CheckpointStore, head: PackageHead, state: OperationState) -> ExportRow:
+    body: JSONObject = {}
+    request: JSONObject = {}
+    started_at: datetime | None = None
+    if state.rounds_completed:
+        path = outcome_path(state.ophash, state.rounds_completed)
+        outcome = read_outcome(store.read_file(head.case_id, path))
+        body, started_at = outcome.body, outcome.started_at
+        stored = parse(store.read_file(head.case_id, request_path(state.ophash)))
+        request = stored if isinstance(stored, dict) else {}
+    return ExportRow(
+        case_id=head.case_id,
+        package_id=head.package_id,
+        generation=head.generation,
+        analysis_revision=state.analysis_revision,
+        operation_id=state.operation_id,
+        status=state.status.value,
+        output=body.get("output"),
+        output_sha256=_text(body.get("output_sha256")),
+        error=state.error.code if state.error else None,
+        http_status=state.error.http_status if state.error else None,
+        provider=_text(body.get("provider")),
+        model=_text(body.get("model")),
+        provider_class=_text(body.get("provider_class")),
+        prompt_version=_text(body.get("prompt_version")),
+        prompt_sha256=_text(request.get("prompt_sha256")),
+        request_fingerprint=state.request_fingerprint,
+        config_fingerprint=state.config_fingerprint,
+        rounds_completed=state.rounds_completed,
+        started_at=started_at,
+        elapsed_ms=_whole(body.get("elapsed_ms")),
+        usage=_usage(body.get("usage")),
+        cost=_cost(body.get("cost")),
+    )
+
+
+def _usage(value: JSON) -> Usage | None:
+    if not isinstance(value, dict):
+        return None
+    return Usage(
+        prompt_tokens=_whole(value.get("prompt_tokens")),
+        completion_tokens=_whole(value.get("completion_tokens")),
+        total_tokens=_whole(value.get("total_tokens")),
+    )
+
+
+def _cost(value: JSON) -> Cost | None:
+    if not isinstance(value, dict):
+        return None
+    amount, currency = value.get("amount"), value.get("currency")
+    if not isinstance(amount, str) or not isinstance(currency, str):
+        return None
+    return Cost(Decimal(amount), currency)
+
+
+def _text(value: JSON) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def _whole(value: JSON) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) else None

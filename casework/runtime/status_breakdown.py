@@ -1,0 +1,81 @@
+"""The status cut along one line: by operation, by provider, or by reason."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from enum import StrEnum
+from typing import Final
+
+from casework.checkpoints.index_rows import IndexedOperation
+from casework.checkpoints.names import outcome_path
+from casework.checkpoints.records import OperationStatus
+from casework.checkpoints.store import CheckpointStore
+from casework.errors import CheckpointError
+from casework.runner.outcome_files import read_outcome
+from casework.runtime.inbox import PAGE, reason_of
+
+STATES: Final = (
+    OperationStatus.SUCCESS,
+    OperationStatus.ERROR,
+    OperationStatus.BLOCKED,
+    OperationStatus.RETRY_PENDING,
+    None,
+)
+
+
+class Cut(StrEnum):
+    """Along which line to count."""
+
+    OP = "op"
+    PROVIDER = "provider"
+    """Reads the last outcome of every finished operation, which takes its time."""
+    REASON = "reason"
+
+
+def breakdown(store: CheckpointStore, cut: Cut) -> dict[str, Counter[str]]:
+    """Count operations by a key and, for each key, by state."""
+    table: dict[str, Counter[str]] = {}
+    for operation in _all(store):
+        key = _key(store, operation, cut)
+        if key is not None:
+            state = operation.status.value if operation.status else "WAITING"
+            table.setdefault(key, Counter())[state] += 1
+    return table
+
+
+def every_case(store: CheckpointStore) -> Iterator[str]:
+    """Yield the id of every case that the index knows, in order."""
+    after = ""
+    while page := store.index.packages(after=after, limit=PAGE):
+        for package in page:
+            yield package.case_id
+        after = page[-1].case_id
+
+
+def _all(store: CheckpointStore) -> Iterator[IndexedOperation]:
+    for status in STATES:
+        after = ("", "")
+        while page := store.index.in_status(status, after=after, limit=PAGE):
+            yield from page
+            after = (page[-1].case_id, page[-1].ophash)
+
+
+def _key(store: CheckpointStore, operation: IndexedOperation, cut: Cut) -> str | None:
+    if cut is Cut.OP:
+        return operation.operation_id
+    if cut is Cut.REASON:
+        stopped = operation.status in (OperationStatus.ERROR, OperationStatus.BLOCKED)
+        return reason_of(operation) if stopped else None
+    return _provider(store, operation)
+
+
+def _provider(store: CheckpointStore, operation: IndexedOperation) -> str | None:
+    if operation.rounds_completed == 0:
+        return None
+    path = outcome_path(operation.ophash, operation.rounds_completed)
+    try:
+        body = read_outcome(store.read_file(operation.case_id, path)).body
+    except CheckpointError:
+        return "unreadable"
+    return str(body.get("provider") or "nobody")
