@@ -12,7 +12,7 @@ from casework.strict_json import DEPTH_MAX, INTEGER_DIGITS_MAX, JSON, JSONObject
 _INTEGER_END: Final = 10**INTEGER_DIGITS_MAX
 
 
-def json_copy(value: object, where: str, code: str, depth: int = 0) -> JSON:
+def json_copy(value: object, *, where: str, code: str, depth: int = 0) -> JSON:
     """Copy a value as JSON knows it, members in their order, tuples as arrays.
 
     Raises:
@@ -23,9 +23,9 @@ def json_copy(value: object, where: str, code: str, depth: int = 0) -> JSON:
     if depth > DEPTH_MAX:
         raise InvalidRequest("nested too deeply", code=code, where=where)
     if isinstance(value, Mapping):
-        return _members(value, where, code, depth)
+        return _members(value, where=where, code=code, depth=depth + 1)
     if isinstance(value, list | tuple):
-        return [json_copy(item, where, code, depth + 1) for item in value]
+        return [json_copy(item, where=where, code=code, depth=depth + 1) for item in value]
     problem = _problem(value)
     if problem:
         raise InvalidRequest(f"holds {problem}", code=code, where=where)
@@ -42,12 +42,12 @@ def is_unicode(text: str) -> bool:
     return True
 
 
-def _members(value: Mapping[object, object], where: str, code: str, depth: int) -> JSONObject:
+def _members(value: Mapping[object, object], *, where: str, code: str, depth: int) -> JSONObject:
     members: JSONObject = {}
     for name, item in value.items():
         if not isinstance(name, str) or not is_unicode(name):
             raise InvalidRequest("holds a name that is no text", code=code, where=where)
-        members[name] = json_copy(item, where, code, depth + 1)
+        members[name] = json_copy(item, where=where, code=code, depth=depth)
     return members
 
 

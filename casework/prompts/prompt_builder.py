@@ -165,7 +165,7 @@ def _data_text(data: object, *, allow_empty: bool) -> str:
     if isinstance(data, str):
         text = data
     elif isinstance(data, Mapping):
-        plain = json_copy(data, "data", "data_invalid")
+        plain = json_copy(data, where="data", code="data_invalid")
         text = json.dumps(plain, indent=2, sort_keys=True, ensure_ascii=False) if plain else ""
     else:
         raise InvalidRequest("the data must be a text or a mapping", code="data_invalid")
@@ -179,7 +179,7 @@ def _data_text(data: object, *, allow_empty: bool) -> str:
 
 def _schema(output_schema: object) -> JSONObject:
     """Copy the schema, members in the order given, so that nobody can change it afterwards."""
-    plain = json_copy(output_schema, "output_schema", "schema_not_allowed")
+    plain = json_copy(output_schema, where="output_schema", code="schema_not_allowed")
     if not isinstance(plain, dict):
         raise InvalidRequest("the schema must be an object", code="schema_not_allowed")
     return plain
@@ -203,7 +203,7 @@ def _parameters(parameters: Mapping[str, object]) -> dict[str, JSON]:
             raise InvalidRequest(
                 "an unknown sampling parameter", code="parameter_invalid", remedy=way_out
             )
-        value = json_copy(parameters[name], f"parameters.{name}", "parameter_invalid")
+        value = json_copy(parameters[name], where=f"parameters.{name}", code="parameter_invalid")
         if not _PARAMETER_IS_SOUND.get(name, _is_number)(value):
             raise InvalidRequest(
                 "a sampling parameter of the wrong kind",

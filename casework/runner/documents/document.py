@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TypeAlias
+from typing import TypeAlias, assert_never
 
 
 class ProblemCode(StrEnum):
@@ -141,6 +141,8 @@ class ImportTally:
                 self._count(item.problem)
             case Skipped():
                 self._skipped[item.reason] = self._skipped.get(item.reason, 0) + 1
+            case _:
+                assert_never(item)
 
     def summary(self) -> ImportSummary:
         """Return the count so far."""

@@ -138,7 +138,7 @@ def _read_whole(found: FoundFile, options: ImportOptions) -> ImportItem:
     if found.escaped:
         message = "controls or undecodable bytes of the name were escaped in the id"
         remarks.append(Problem(ProblemCode.NAME_ESCAPED, found.where, message))
-    return make_document(found.name, found.where, [file], remarks)
+    return make_document(found.name, [file], source=found.where, problems=remarks)
 
 
 def _read_jsonl(found: FoundFile, options: ImportOptions) -> Iterator[ImportItem]:
@@ -154,14 +154,14 @@ def _read_jsonl(found: FoundFile, options: ImportOptions) -> Iterator[ImportItem
             for line in read_lines(
                 stream, found.where, encoding=options.encoding, bytes_max=options.file_bytes_max
             ):
-                yield _read_line(line, source, options, encoding)
+                yield _read_line(line, source, options=options, encoding=encoding)
         except OSError as error:
             message = f"could not be read to its end: {error.strerror}"
             yield Refusal(Problem(ProblemCode.UNREADABLE, found.where, message))
 
 
 def _read_line(
-    line: Line | Problem, source: RawFile, options: ImportOptions, encoding: str | None
+    line: Line | Problem, source: RawFile, *, options: ImportOptions, encoding: str | None
 ) -> ImportItem:
     if isinstance(line, Problem):
         return Refusal(line)
@@ -169,7 +169,7 @@ def _read_line(
     if isinstance(record, Problem):
         return Refusal(record)
     where = f"{source.where}:{line.number}"
-    return make_document(record.case_id, where, [record.file], record.problems)
+    return make_document(record.case_id, [record.file], source=where, problems=record.problems)
 
 
 class _Seen:

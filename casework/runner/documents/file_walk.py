@@ -129,7 +129,7 @@ class _Walk:
         yield from self._enter(self.top, "")
         while self._pending:
             relative, entry = self._pending.pop()
-            is_folder = entry.is_dir(follow_symlinks=False)
+            is_folder = _is_folder(entry)
             skipped = self._skipped(relative, is_folder=is_folder)
             if skipped is not None:
                 yield skipped
@@ -169,7 +169,7 @@ class _Walk:
             if os.path.isdir(path):  # noqa: PTH112 - a plain path is at hand
                 message = "a link to a folder is not followed"
                 return _refusal(ProblemCode.LINK_NOT_FOLLOWED, where, message)
-            if os.path.commonpath([self.top, path]) != self.top:
+            if not _is_inside(path, self.top):
                 message = "a link that leaves the folder is not followed"
                 return _refusal(ProblemCode.LINK_NOT_FOLLOWED, where, message)
         name = fit(relative)
@@ -177,6 +177,21 @@ class _Walk:
 
     def _where(self, relative: str) -> str:
         return fit(f"{self.shown.rstrip('/')}/{relative}" if relative else self.shown)
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    """Tell whether an entry is a folder; one that cannot be looked at fails when it is opened."""
+    try:
+        return entry.is_dir(follow_symlinks=False)
+    except OSError:
+        return False
+
+
+def _is_inside(path: str, top: str) -> bool:
+    try:
+        return os.path.commonpath([top, path]) == top
+    except ValueError:  # another drive
+        return False
 
 
 def _read_rules(top: str, shown: str) -> IgnoreRules | Refusal:

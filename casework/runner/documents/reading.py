@@ -89,7 +89,7 @@ def made_readable(raw: RawFile, decoded: Decoded, *, media: Media, text: str) ->
 
 
 def make_document(
-    case_id: str, source: str, files: Sequence[ReadFile], problems: Sequence[Problem] = ()
+    case_id: str, files: Sequence[ReadFile], *, source: str, problems: Sequence[Problem] = ()
 ) -> Document:
     """Make the document of one case from its files, which are kept in the order given.
 
@@ -98,8 +98,8 @@ def make_document(
 
     Args:
         case_id: The id of the case.
-        source: Where it came from, as the user would name it.
         files: At least one file.
+        source: Where it came from, as the user would name it.
         problems: What was noticed beyond the files.
     """
     if any(not file.entry.coverage.is_empty() for file in files):

@@ -91,7 +91,7 @@ def _case(distribution: Distribution) -> tuple[str, LicenceCase | Refusal]:
         else:
             files.append(file)
     case_id = fit(f"{cut.name}-{cut.version}") + _suffix(distribution, raws)
-    document = make_document(case_id, source, files, problems)
+    document = make_document(case_id, files, source=source, problems=problems)
     excerpt = _excerpt(files[1:])
     if excerpt:
         derived = {**document.derived, EXCERPT_NAME: excerpt.encode("utf-8")}

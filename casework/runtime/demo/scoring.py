@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final
+from typing import Final, TypeAlias, assert_never
 
 from casework.runtime.demo.declared_licence import DeclaredLicence
 from casework.runtime.demo.licence_terms import (
@@ -107,7 +107,7 @@ class Either:
     parts: tuple[Term, ...]
 
 
-Term = Leaf | Both | Either
+Term: TypeAlias = Leaf | Both | Either
 
 
 def declared_term(declared: DeclaredLicence) -> Term | None:
@@ -232,6 +232,8 @@ def _satisfied(term: Term, plain: str) -> bool:
             return all(_satisfied(part, plain) for part in parts)
         case Either(parts):
             return any(_satisfied(part, plain) for part in parts)
+        case _:
+            assert_never(term)
 
 
 def _leaves(term: Term | None) -> Iterator[Leaf]:
@@ -243,6 +245,8 @@ def _leaves(term: Term | None) -> Iterator[Leaf]:
         case Both(parts) | Either(parts):
             for part in parts:
                 yield from _leaves(part)
+        case _:
+            assert_never(term)
 
 
 def _answer(answers: Mapping[str, JSON], case_id: str, field: str) -> str | None:
