@@ -114,7 +114,7 @@ def main() -> None:
         print(f"ratio {mine / bare:4.2f}, CPU {medians[f'cpu {threads}']:5.2f} ms/round")
     growth = medians[f"rounds {IN_FLIGHT}"] / medians["rounds 1"]
     bare_growth = medians[f"floor {IN_FLIGHT}"] / medians["floor 1"]
-    print(f"growth 1 -> {IN_FLIGHT} in flight: rounds x{growth:.1f}, bare commits x{bare_growth:.1f}")
+    print(f"growth 1 -> {IN_FLIGHT}: rounds x{growth:.1f}, bare commits x{bare_growth:.1f}")
 
 
 if __name__ == "__main__":

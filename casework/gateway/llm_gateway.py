@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from decimal import Decimal
 from types import TracebackType
 from typing import Final, Self
 
@@ -195,8 +196,8 @@ class LLMGateway:
             "rates": None
             if rates is None
             else {
-                "input_per_million": str(rates.input_per_million),
-                "output_per_million": str(rates.output_per_million),
+                "input_per_million": _plain(rates.input_per_million),
+                "output_per_million": _plain(rates.output_per_million),
             },
             "cost_currency": (rates and rates.currency) or self.config.cost.currency,
         }
@@ -217,6 +218,11 @@ class LLMGateway:
                 ) from error
             known = self._file_digests[provider.id] = sha256_hex(content)
         return known
+
+
+def _plain(amount: Decimal) -> str:
+    """Write equal amounts in one way, so that 0.15 and 0.150 are the same price."""
+    return format(amount.normalize(), "f")
 
 
 def _check_parameters(request: LLMRequest) -> None:

@@ -39,26 +39,24 @@ class FailureLines:
     ) -> None:
         """Log a committed round, unless it succeeded."""
         if state.status in _EVENTS:
-            event, level = _EVENTS[state.status]
-            self._write(event, level, head, state, outcome, at)
+            self._write(_EVENTS[state.status], at, (head, state, outcome))
 
     def discarded(
         self, head: PackageHead, state: OperationState, outcome: StoredOutcome, *, at: datetime
     ) -> None:
         """Log a round whose result was void because somebody else committed first."""
-        self._write("result_discarded", "ERROR", head, state, outcome, at)
+        self._write(("result_discarded", "ERROR"), at, (head, state, outcome))
 
     def _write(
         self,
-        event: str,
-        level: str,
-        head: PackageHead,
-        state: OperationState,
-        outcome: StoredOutcome,
+        event: tuple[str, str],
         at: datetime,
+        subject: tuple[PackageHead, OperationState, StoredOutcome],
     ) -> None:
         if self._log is None:
             return
+        head, state, outcome = subject
+        name, level = event
         fields: dict[str, JSON] = {
             "level": level,
             "case_id": head.case_id,
@@ -71,7 +69,7 @@ class FailureLines:
             "attempts": list(_attempts(outcome.body)),
             "due_at": write_time(state.due_at) if state.due_at else None,
         }
-        self._log.write(event, at=at, fields=fields)
+        self._log.write(name, at=at, fields=fields)
 
 
 def _attempts(body: JSONObject) -> list[JSON]:

@@ -231,16 +231,16 @@ def _error(body: JSONObject) -> OperationError:
 
 def _text(body: JSONObject, name: str) -> str:
     value = body[name]
-    if not isinstance(value, str):
-        raise ValueError(name)
-    return value
+    if isinstance(value, str):
+        return value
+    raise ValueError(name)
 
 
 def _integer(body: JSONObject, name: str) -> int:
     value = body[name]
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise ValueError(name)
-    return value
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    raise ValueError(name)
 
 
 def _text_or_none(value: JSON) -> str | None:

@@ -16,7 +16,7 @@ import pytest
 from casework.checkpoints.verify import verify
 from casework.errors import LockBusy
 from casework.runner.operation import ResultStatus
-from tests.support.scripted_line import GOOD, Line
+from tests.support.scripted_line import GOOD, Line, objects
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -73,9 +73,7 @@ async def test_a_frozen_process_keeps_its_case_and_a_killed_one_frees_it(tmp_pat
         child.wait()
         result = await line.run(head)
     assert ResultStatus.SUCCESS is result.status
-    assert ["remote"] == [
-        target["provider"]
-        for start in line.outcomes("one")[0]["unconfirmed"]  # type: ignore[union-attr]
-        for target in start["targets"]  # type: ignore[index, call-overload, union-attr]
-    ]
+    starts = objects(line.outcomes("one")[0]["unconfirmed"])
+    targets = [target for start in starts for target in objects(start["targets"])]
+    assert ["remote"] == [target["provider"] for target in targets]
     assert verify(line.folder("one")).ok

@@ -1,8 +1,8 @@
-"""Forks a child for each line on standard input, lets it die at a chosen step, and tells how it did.
+"""Forks a child for each line on standard input, lets it die at a step, and tells how it did.
 
-Importing everything once makes a crash cost milliseconds, so that every step can be tried. A line is
-``ROOT STEP HOURS``: the project, the step at which the child kills itself with SIGKILL (0 for never;
-odd steps lie before a call, even ones after it), and how much later than the first start it is. The
+Importing everything once makes a crash cost milliseconds, so that every step can be tried. A line
+is ``ROOT STEP HOURS``: the project, the step at which the child kills itself with SIGKILL (0 for
+never; a step lies before or after a call), and how much later than the first start it is. The
 answer is ``EXIT STEPS``: the wait status, and how many steps a child that lived has counted.
 """
 

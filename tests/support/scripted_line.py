@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -16,7 +17,7 @@ from casework.gateway.llm_gateway import LLMGateway
 from casework.gateway.messages import LLMRequest, Message, Usage
 from casework.gateway.providers.scripted import Fail, Reply, ScriptedProvider, Step
 from casework.runner.case_runner import CaseLLMRunner, OperationResult
-from casework.strict_json import JSONObject
+from casework.strict_json import JSON, JSONObject
 
 SCHEMA: JSONObject = {
     "type": "object",
@@ -36,6 +37,12 @@ def request(text: str = "The pump failed twice.", **changes: object) -> LLMReque
         "prompt_sha256": "0" * 64,
     }
     return LLMRequest(**{**fields, **changes})  # type: ignore[arg-type]
+
+
+def objects(value: JSON) -> list[JSONObject]:
+    """Return a JSON array of objects as one."""
+    assert isinstance(value, list)
+    return [item for item in value if isinstance(item, dict)]
 
 
 class Line:
@@ -65,8 +72,8 @@ class Line:
             for name, steps in scripts.items()
         }
         entries = "".join(
-            f'[[providers]]\nid = "{name}"\nadapter = "double"\nclass = "cloud"\nmodel = "m-{name}"\n'
-            f"{entry}"
+            f'[[providers]]\nid = "{name}"\nadapter = "double"\nclass = "cloud"\n'
+            f'model = "m-{name}"\n{entry}'
             for name in scripts
         )
         self.config = GatewayConfig.parse(
@@ -97,6 +104,11 @@ class Line:
             operation_id=operation_id,
             request=asked or request(),
         )
+
+    async def called(self, name: str) -> None:
+        """Wait until a provider has been asked."""
+        while not self.providers[name].calls:  # noqa: ASYNC110 - the double has no event to wait for
+            await asyncio.sleep(0)
 
     def calls(self) -> list[int]:
         """Return how often each provider was asked."""

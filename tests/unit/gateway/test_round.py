@@ -53,7 +53,8 @@ class Bench:
             for index, steps in enumerate(scripts)
         }
         entries = "".join(
-            f'[[providers]]\nid = "{name}"\nadapter = "double"\nclass = "cloud"\nmodel = "m"\n{extra}'
+            f'[[providers]]\nid = "{name}"\nadapter = "double"\nclass = "cloud"\n'
+            f'model = "m"\n{extra}'
             for name in self.providers
         )
         self.config = GatewayConfig.parse(f'privacy_profile = "cloud_allowed"\n{entries}')

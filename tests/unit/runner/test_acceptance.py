@@ -6,6 +6,7 @@ import asyncio
 import json
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,7 +22,7 @@ from casework.gateway.providers.scripted import Computed, Fail, Held, Reply, Ste
 from casework.runner.case_runner import CaseLLMRunner
 from casework.runner.operation import ResultStatus
 from casework.runner.outcome_files import read_outcome
-from tests.support.scripted_line import DOWN, GOOD, SCHEMA, Line, request
+from tests.support.scripted_line import DOWN, GOOD, SCHEMA, Line, objects, request
 
 
 async def test_ten_rounds_of_two_dead_providers_block_with_the_exact_routing(
@@ -72,8 +73,7 @@ async def test_a_busy_first_provider_stands_in_the_success_of_the_second(tmp_pat
     assert ResultStatus.SUCCESS is result.status
     outcome = line.outcomes()[0]
     assert [("a", "http_429", 429)] == [
-        (a["provider"], a["code"], a["http_status"])
-        for a in outcome["attempts"]  # type: ignore[union-attr, call-overload, index]
+        (a["provider"], a["code"], a["http_status"]) for a in objects(outcome["attempts"])
     ]
     assert ("b", None) == (outcome["provider"], outcome["cost"])
     assert {"prompt_tokens": 120, "completion_tokens": 31, "total_tokens": 151} == outcome["usage"]
@@ -136,8 +136,7 @@ async def test_a_case_in_work_is_busy_for_another_and_free_for_other_cases(tmp_p
     line = Line(tmp_path, {"a": [Held(release, GOOD), GOOD, GOOD]})
     one, two = line.add("one"), line.add("two")
     held = asyncio.create_task(line.run(one))
-    while not line.calls()[0]:
-        await asyncio.sleep(0)
+    await line.called("a")
     with pytest.raises(LockBusy):
         await line.run(one)
     assert ResultStatus.SUCCESS is (await line.run(two)).status
@@ -186,7 +185,7 @@ async def test_a_commit_made_meanwhile_voids_the_result(tmp_path: Path) -> None:
     ],
 )
 async def test_a_changed_request_is_refused_under_the_old_id(
-    tmp_path: Path, changes: dict[str, object], part: str
+    tmp_path: Path, changes: dict[str, Any], part: str
 ) -> None:
     """10: the difference is named; nobody is called and nothing is written."""
     line = Line(tmp_path, {"a": [DOWN]})
