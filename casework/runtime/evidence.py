@@ -38,6 +38,9 @@ class OperationEvidence:
     state: OperationState
     output: JSON
     quotes: tuple[Quote, ...]
+    provider: str | None
+    """Who gave the answer or the final error; None where nobody did."""
+    model: str | None
 
     def to_json(self) -> JSONObject:
         """Return it as JSON output carries it."""
@@ -48,6 +51,8 @@ class OperationEvidence:
             "error": state.error.to_json() if state.error else None,
             "retry_at": phrases.utc_time(state.routing.retry_at),
             "rounds": state.rounds_completed,
+            "provider": self.provider,
+            "model": self.model,
             "output": self.output,
             "evidence": [
                 {"pointer": q.pointer, "file": q.file, "line": q.line, "text": q.text}
@@ -62,6 +67,8 @@ class OperationEvidence:
         if state.error and state.error.http_status is not None:
             why += f" (HTTP {state.error.http_status})"
         yield f"{state.operation_id}  {state.status.value}{why}  rounds {state.rounds_completed}"
+        if self.provider is not None:
+            yield f"  answered by {self.provider} ({self.model})"
         if state.routing.retry_at is not None:
             yield f"  may go on from {phrases.local_time(state.routing.retry_at)}"
         for pointer, value in _leaves(self.output, ""):
@@ -121,11 +128,20 @@ def case_evidence(
         raise PackageNotFound("the case has no such operation", code="operation_not_found")
     found = []
     for state in sorted(states, key=lambda s: (s.analysis_revision, s.operation_id)):
-        output: JSON = None
+        body: JSONObject = {}
         if state.rounds_completed:
             path = outcome_path(state.ophash, state.rounds_completed)
-            output = read_outcome(store.read_file(case_id, path)).output
-        found.append(OperationEvidence(state, output, tuple(_quotes(output, texts))))
+            body = read_outcome(store.read_file(case_id, path)).body
+        output, provider, model = (body.get(name) for name in ("output", "provider", "model"))
+        found.append(
+            OperationEvidence(
+                state,
+                output,
+                tuple(_quotes(output, texts)),
+                str(provider) if provider is not None else None,
+                str(model) if model is not None else None,
+            )
+        )
     return CaseEvidence(case_id, tuple(found), texts)
 
 

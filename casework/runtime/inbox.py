@@ -25,7 +25,24 @@ PERSON_CODES: Final = frozenset(
 PAGE: Final = 1000
 
 
-def operations_in(index: PackageIndex, status: OperationStatus) -> Iterator[IndexedOperation]:
+STATES: Final = (
+    OperationStatus.SUCCESS,
+    OperationStatus.ERROR,
+    OperationStatus.BLOCKED,
+    OperationStatus.RETRY_PENDING,
+    None,
+)
+
+
+def every_operation(index: PackageIndex) -> Iterator[IndexedOperation]:
+    """Yield every current operation, state by state; planned ones last."""
+    for status in STATES:
+        yield from operations_in(index, status)
+
+
+def operations_in(
+    index: PackageIndex, status: OperationStatus | None
+) -> Iterator[IndexedOperation]:
     """Yield every current operation in one state, in the order of the cases."""
     after = ("", "")
     while page := index.in_status(status, after=after, limit=PAGE):

@@ -18,6 +18,7 @@ from casework.gateway.privacy import Eligibility
 from casework.runner.case_runner import OperationResult
 from casework.runner.pipeline import Pipeline
 from casework.runtime.batch import Batch, BatchOptions, BatchReport
+from casework.runtime.inbox import every_operation
 from casework.runtime.interruption import Interruption
 from casework.runtime.operation_ids import pipeline_id
 from casework.runtime.requests import NamedText, RequestBuilder
@@ -123,7 +124,12 @@ class PipelineRun:
         if self.cases:
             chosen = chain.from_iterable(map(self._index.operations, self.cases))
             return of_operations(len(self.cases), filter(self._is_ours, chosen))
-        return of_index(self._index.counts(), len(self._specs))
+        counted = self._index.counts()
+        counts = of_index(counted, len(self._specs))
+        if counts.total == counts.cases * len(self._specs):
+            return counts
+        # Another pipeline has operations here too; only a look at each tells them apart.
+        return of_operations(counted.cases, filter(self._is_ours, every_operation(self._index)))
 
     async def _dispatch(self, work: Work) -> OperationResult:
         """Build the request from the case's texts and run its round, or refuse it unasked."""

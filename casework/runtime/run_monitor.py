@@ -101,6 +101,7 @@ class RunMonitor:
             usage=UsageRecord.of(tally.usage),
             providers={
                 name: ProviderRecord(
+                    model=provider.model,
                     calls=provider.calls,
                     failures=provider.failures,
                     last_code=provider.last_code,

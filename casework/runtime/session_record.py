@@ -73,6 +73,7 @@ class ProviderRecord(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
+    model: str
     calls: Count
     failures: Count
     last_code: str | None

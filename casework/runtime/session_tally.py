@@ -48,6 +48,7 @@ class Usage:
 class ProviderTally:
     """How one provider fared in this session."""
 
+    model: str = ""
     calls: int = 0
     failures: int = 0
     last_code: str | None = None
@@ -95,6 +96,7 @@ class SessionTally:
                 continue
             self.calls += 1
             provider = self.providers.setdefault(call.provider, ProviderTally())
+            provider.model = call.model
             provider.calls += 1
             provider.failures += call.code is not None
             provider.last_code = call.code

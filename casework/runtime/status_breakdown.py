@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from enum import StrEnum
-from typing import Final
 
 from casework.checkpoints.index_rows import IndexedOperation
 from casework.checkpoints.names import outcome_path
@@ -13,15 +12,7 @@ from casework.checkpoints.records import OperationStatus
 from casework.checkpoints.store import CheckpointStore
 from casework.errors import CheckpointError
 from casework.runner.outcome_files import read_outcome
-from casework.runtime.inbox import PAGE, reason_of
-
-STATES: Final = (
-    OperationStatus.SUCCESS,
-    OperationStatus.ERROR,
-    OperationStatus.BLOCKED,
-    OperationStatus.RETRY_PENDING,
-    None,
-)
+from casework.runtime.inbox import PAGE, every_operation, reason_of
 
 
 class Cut(StrEnum):
@@ -36,7 +27,7 @@ class Cut(StrEnum):
 def breakdown(store: CheckpointStore, cut: Cut) -> dict[str, Counter[str]]:
     """Count operations by a key and, for each key, by state."""
     table: dict[str, Counter[str]] = {}
-    for operation in _all(store):
+    for operation in every_operation(store.index):
         key = _key(store, operation, cut)
         if key is not None:
             state = operation.status.value if operation.status else "WAITING"
@@ -51,14 +42,6 @@ def every_case(store: CheckpointStore) -> Iterator[str]:
         for package in page:
             yield package.case_id
         after = page[-1].case_id
-
-
-def _all(store: CheckpointStore) -> Iterator[IndexedOperation]:
-    for status in STATES:
-        after = ("", "")
-        while page := store.index.in_status(status, after=after, limit=PAGE):
-            yield from page
-            after = (page[-1].case_id, page[-1].ophash)
 
 
 def _key(store: CheckpointStore, operation: IndexedOperation, cut: Cut) -> str | None:

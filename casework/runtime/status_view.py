@@ -126,9 +126,8 @@ def _providers_line(
         errors = 100 * provider.failures / provider.calls if provider.calls else 0.0
         median = provider.median_ms
         speed = "" if median is None else f"  p50 {median / 1000:.1f} s"
-        parts.append(
-            f"{name}  {health}  {phrases.plural(provider.calls, 'call')}{speed}  err {errors:.1f}%"
-        )
+        calls = phrases.plural(provider.calls, "call")
+        parts.append(f"{name} ({provider.model})  {health}  {calls}{speed}  err {errors:.1f}%")
     parts += [f"{name}  not eligible: {reason}" for name, reason in passed_over]
     return "providers  " + "      ".join(parts)
 

@@ -38,15 +38,22 @@ class Workspace:
         cls,
         project: Project,
         *,
+        config_file: Path | None = None,
         clock: Clock | None = None,
         adapters: Mapping[str, ProviderFactory] | None = None,
     ) -> Workspace:
         """Read the project's settings and wire what they describe; nobody is contacted.
 
+        Args:
+            project: Where.
+            config_file: Other settings than the project's own.
+            clock: The time; the machine's by default.
+            adapters: Factories for adapters that Casework does not ship.
+
         Raises:
             ConfigurationError: The settings cannot be used.
         """
-        config = GatewayConfig.load(project.config_file)
+        config = GatewayConfig.load(config_file or project.config_file)
         ticking = clock or SystemClock()
         return cls(
             project,

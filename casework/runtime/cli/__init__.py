@@ -11,6 +11,7 @@ import typer
 
 from casework.runtime.cli import (
     again_verbs,
+    demo_verb,
     export_verb,
     import_verb,
     overview_verbs,
@@ -38,6 +39,7 @@ for _group in (
     again_verbs,
     package_verbs,
     export_verb,
+    demo_verb,
     setup_verbs,
 ):
     _group.register(app)
