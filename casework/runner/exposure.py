@@ -82,13 +82,13 @@ def _of_outcome(operation_id: str, content: bytes) -> Iterator[Exposure]:
                 cost_max=_text(target.get("cost_max")),
             )
     for attempt in _objects(body.get("attempts")):
-        yield _confirmed(operation_id, outcome.number, attempt, str(attempt.get("started_at")))
+        yield _confirmed(operation_id, outcome.number, attempt)
     if body.get("provider") is not None:
-        last = {**body, "code": body.get("error")}
-        yield _confirmed(operation_id, outcome.number, last, str(body.get("call_started_at")))
+        last = {"code": body.get("error"), "started_at": body.get("call_started_at")}
+        yield _confirmed(operation_id, outcome.number, {**body, **last})
 
 
-def _confirmed(operation_id: str, number: int, call: JSONObject, started_at: str) -> Exposure:
+def _confirmed(operation_id: str, number: int, call: JSONObject) -> Exposure:
     sent, size = call.get("sent"), call.get("request_bytes")
     return Exposure(
         operation_id=operation_id,
@@ -96,7 +96,7 @@ def _confirmed(operation_id: str, number: int, call: JSONObject, started_at: str
         provider=str(call.get("provider")),
         model=str(call.get("model")),
         provider_class=_text(call.get("provider_class")),
-        started_at=started_at,
+        started_at=str(call.get("started_at")),
         request_bytes=size if isinstance(size, int) else None,
         sent=sent if isinstance(sent, bool) else None,
         code=_text(call.get("code")),
