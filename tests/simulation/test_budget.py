@@ -31,7 +31,9 @@ def test_no_history_exceeds_rounds_times_targets(
         asyncio.run(check_history(Path(folder), rounds_max, scripts, moves))
 
 
-async def check_history(root: Path, rounds_max: int, scripts: list[list[Step]], moves: list[str]) -> None:
+async def check_history(
+    root: Path, rounds_max: int, scripts: list[list[Step]], moves: list[str]
+) -> None:
     providers: dict[str, list[Step]] = {f"p{n}": steps for n, steps in enumerate(scripts)}
     budget = f"[retry]\nmax_attempts = {rounds_max}"
     line = Line(root, providers, settings=budget)
