@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from casework.errors import ConfigurationError
 from casework.runtime.cli.exit_codes import ExitCode
 from casework.runtime.cli.verb import Invocation, verb
 from casework.strict_json import JSON
@@ -30,6 +32,11 @@ def register(app: typer.Typer) -> None:
         "init",
         json='one document: {"project", "files": [{"path", "created"}], "hints": []}',
     )(init)
+    verb(
+        app,
+        "doctor",
+        json='one document: {"ok", "checks": [{"check", "state", "detail"}]}',
+    )(doctor)
 
 
 def init(invocation: Invocation) -> ExitCode:
@@ -60,3 +67,40 @@ def init(invocation: Invocation) -> ExitCode:
         "`casework run`"
     )
     return ExitCode.SUCCESS
+
+
+def doctor(
+    invocation: Invocation,
+    *,
+    pipeline: PipelineOption = None,
+    probe: Annotated[
+        bool, typer.Option("--probe", help="Connect once to each eligible provider; says nothing.")
+    ] = False,
+) -> ExitCode:
+    """Check settings, pipeline, keys and disk; say what could leave this machine.
+
+    Contacts nobody, unless --probe is given: then one connection is opened to each eligible
+    provider and closed again, without a request. Ends with 2 if there is a problem.
+    """
+    from casework.gateway.clock import SystemClock
+    from casework.runtime.doctor import CheckState, examine
+    from casework.runtime.probing import probe_all
+    from casework.runtime.workspace import Workspace
+
+    project, terminal = invocation.project(), invocation.terminal
+    checks = list(examine(project, os.environ, pipeline_file=pipeline))
+    if probe:
+        with suppress(ConfigurationError):  # told by the checks before
+            verdicts = Workspace.open(project).gateway.explain()
+            checks += probe_all(verdicts, SystemClock())
+    ok = not any(check.state is CheckState.PROBLEM for check in checks)
+    if terminal.as_json:
+        told: list[JSON] = [
+            {"check": check.name, "state": check.state.value, "detail": check.detail}
+            for check in checks
+        ]
+        terminal.document({"ok": ok, "checks": told})
+    else:
+        rows = [(check.state.value, check.name, check.detail) for check in checks]
+        terminal.table(("state", "check", "detail"), rows)
+    return ExitCode.SUCCESS if ok else ExitCode.USAGE
