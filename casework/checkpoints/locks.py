@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from threading import Lock
-from typing import Protocol
+from typing import Final, Protocol
 
 from filelock import FileLock, Timeout
 
@@ -127,16 +127,17 @@ def prove_exclusion(folder: Path) -> None:
     Raises:
         StorageError: Locks do not work here, or keep nobody out.
     """
-    locks, rivals = FileLocks(folder), FileLocks(folder)
-    case_id = f"prove-{os.getpid()}-{id(locks)}"
-    with locks.hold(case_id):
-        try:
-            with rivals.hold(case_id):
-                pass
-        except LockBusy:
-            return
+    try:
+        with FileLocks(folder).hold(_PROBE), FileLocks(folder).hold(_PROBE):
+            pass
+    except LockBusy:
+        return
     raise StorageError(
         "file locks keep nobody out here",
         code="locks_do_not_exclude",
         remedy="put the runtime folder on a disk of this machine",
     )
+
+
+_PROBE: Final = "\0prove"
+"""No case has this id; that another process probes at the same time proves as much."""

@@ -18,7 +18,7 @@ _PATH: Final = re.compile(
 )
 
 
-class AlreadyExists(CheckpointError):  # noqa: N818 - named like its siblings in casework.errors
+class AlreadyExists(CheckpointError):
     """A file with this name is there and holds other bytes, or had to be new.
 
     It stays inside this package: the store turns it into ``StaleGeneration`` or repairs a leftover.

@@ -461,7 +461,7 @@ class CheckpointStore:
     def _is_unconfirmed(self, intent: Intent) -> bool:
         """Settle an intent whose round has an outcome, and tell whether it has none."""
         try:
-            with self._writer.held(intent.case_id):
+            with self._locks.hold(intent.case_id):
                 head = self.open(intent.case_id)
                 state = head.operations.get(intent.ophash)
                 if state is not None and state.rounds_completed >= intent.round:
