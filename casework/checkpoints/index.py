@@ -74,12 +74,11 @@ class PackageIndex:
         self._complete = False
 
     def put(self, head: PackageHead) -> None:
-        """Take over a package's head; the same or an older one changes nothing.
+        """Take over a package's head; the same or an older one changes nothing. Never rescans.
 
         Raises:
             StorageError: The index cannot be written; it was thrown away and will be rebuilt.
         """
-        self._ensure()
         try:
             with self._transaction() as connection:
                 _put(connection, head)
