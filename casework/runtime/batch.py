@@ -118,6 +118,7 @@ class Batch:
         self._tasks: set[asyncio.Task[None]] = set()
         self._begun = 0
         self._busy: dict[tuple[str, str], int] = {}
+        self._left = False
         self._storage_failures = 0
         self._fatal: Exception | None = None
         self.report = BatchReport(SessionTally(clock.monotonic()))
@@ -184,10 +185,12 @@ class Batch:
         if self._limit_reached():
             self.report.end = BatchEnd.LIMIT
             return True
-        if pause.seconds is not None and self._options.once and not pause.held:
-            self.report.end = BatchEnd.ONCE
+        waiting = pause.seconds is not None
+        if self._options.once and not pause.held:
+            if waiting or self._left:
+                self.report.end = BatchEnd.ONCE
             return True
-        return pause.seconds is None
+        return not waiting
 
     def _limit_reached(self) -> bool:
         limit = self._options.limit
@@ -238,7 +241,7 @@ class Batch:
         if result.outcome is not None and not result.reused:
             self._tell(result)
         if result.status is ResultStatus.RETRY_PENDING and self._options.once:
-            self._queue.give_up(work)
+            self._later(work, 0.0)
         else:
             self._queue.done(work)
 
@@ -252,7 +255,9 @@ class Batch:
             tally.completed(self._clock.monotonic(), reason)
 
     def _later(self, work: Work, seconds: float) -> None:
+        """Come back to work after a while; a run that goes over everything once leaves it."""
         if self._options.once:
+            self._left = True
             self._queue.give_up(work)
         else:
             self._queue.hold(work, seconds)
