@@ -8,7 +8,7 @@ from typing import Final, TypeAlias
 from casework.checkpoints.fold import Encoded, PackageHead, apply, unborn
 from casework.checkpoints.names import PACKAGE_FILE, commit_path, snapshot_path
 from casework.checkpoints.records import CommitRecord, PackageIdentity
-from casework.checkpoints.snapshots import INTERVAL, Snapshot, read_or_none, restore
+from casework.checkpoints.snapshots import INTERVAL, Snapshot, reach, read_or_none, restore
 from casework.checkpoints.storage import NotFound, Storage, join
 from casework.errors import CheckpointError, IntegrityError, PackageNotFound
 from casework.strict_json import sha256_hex
@@ -174,8 +174,8 @@ class PackageReader:
         """Join the snapshots between ``after`` and the 64 generations before ``generation``.
 
         Returns:
-            The generation from which they reach without a gap (``after``), or None if one of them
-            is missing, and their states.
+            The generation from which they reach without a gap, and their states; None and nothing
+            if one of them, or one of those before ``after``, is missing.
         """
         position = generation - INTERVAL
         blocks: list[Snapshot] = []
@@ -185,10 +185,27 @@ class PackageReader:
                 return None, {}
             blocks.append(snapshot)
             position = snapshot.after
+        if not self._reaches_back(position):
+            return None, {}
         merged: dict[str, Encoded] = {}
         for block in reversed(blocks):
             merged.update(block.states)
         return position, merged
+
+    def _reaches_back(self, position: int) -> bool:
+        """Tell whether the snapshots up to a generation are there, back to the beginning."""
+        names = set(self.storage.list(self.path("snapshots")))
+        expected = position
+        while expected > 0 and f"{expected:010d}.json" in names:
+            expected = reach(expected)
+        if expected <= 0:
+            return True
+        while position > 0:
+            snapshot = self.snapshot(position)
+            if snapshot is None:
+                return False
+            position = snapshot.after
+        return True
 
     def _decoded(self, generation: int, content: bytes) -> CommitRecord:
         record = CommitRecord.decode(content, self.path(commit_path(generation)))
