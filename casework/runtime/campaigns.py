@@ -14,6 +14,7 @@ from casework.checkpoints.store import CheckpointStore
 from casework.errors import LockBusy, NotDue, OperationConflict
 from casework.runtime.inbox import operations_in, reason_of, same_reason
 from casework.runtime.operation_ids import later_campaigns
+from casework.runtime.workspace import require_cases
 
 CAMPAIGNS_MAX: Final = 10_000
 
@@ -63,8 +64,8 @@ def stopped_operations(
     chosen = tuple(cases)
     wanted = tuple(statuses)
     if chosen:
+        require_cases(store, chosen)
         for case_id in chosen:
-            store.open(case_id)
             found = [o for o in store.index.operations(case_id) if o.status in wanted]
             yield from (o for o in found if reason is None or same_reason(o, reason))
         return

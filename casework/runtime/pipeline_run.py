@@ -24,7 +24,7 @@ from casework.runtime.operation_ids import pipeline_id
 from casework.runtime.requests import NamedText, RequestBuilder
 from casework.runtime.state_counts import StateCounts, of_index, of_operations
 from casework.runtime.work_queue import Work, WorkQueue
-from casework.runtime.workspace import Workspace
+from casework.runtime.workspace import Workspace, require_cases
 
 SAMPLE: Final = 256
 """How many operations of a state are looked at for results of another request."""
@@ -94,8 +94,7 @@ class PipelineRun:
         store = self.workspace.store
         store.prove()
         interrupted = store.recover()
-        for case_id in self.cases:
-            store.open(case_id)
+        require_cases(store, self.cases)
         self._index.plan(list(self._specs))
         return Ready(interrupted, self.counts())
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from pathlib import Path
 
 from casework.checkpoints.store import CheckpointStore
 from casework.config.gateway_config import GatewayConfig
-from casework.errors import ConfigurationError
+from casework.errors import ConfigurationError, PackageNotFound
 from casework.gateway.clock import Clock, SystemClock
 from casework.gateway.llm_gateway import LLMGateway
 from casework.gateway.providers.provider import ProviderFactory
@@ -75,6 +75,23 @@ class Workspace:
     def runner(self, executor: Executor) -> CaseLLMRunner:
         """Return a runner whose work on the disk is done by these threads."""
         return CaseLLMRunner(self.store, self.gateway, executor=executor)
+
+
+def require_cases(store: CheckpointStore, case_ids: Iterable[str]) -> None:
+    """Make sure that there are cases of these ids.
+
+    Raises:
+        PackageNotFound: There is none of one of them.
+    """
+    for case_id in case_ids:
+        try:
+            store.open(case_id)
+        except PackageNotFound:
+            raise PackageNotFound(
+                "there is no such case",
+                where=case_id,
+                remedy="`casework export` and `casework inbox list` name the cases",
+            ) from None
 
 
 def existing_store(project: Project, clock: Clock | None = None) -> CheckpointStore:

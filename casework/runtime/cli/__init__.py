@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import os
 import sys
 from collections.abc import Sequence
@@ -68,7 +69,21 @@ def _casework(
 
 def main() -> None:
     """Run the command line of this process and end it with the exit code."""
+    from casework.runtime.interruption import interrupt_on_terminate
+
+    _leave_ascii()
+    interrupt_on_terminate()
     sys.exit(run(sys.argv[1:]))
+
+
+def _leave_ascii() -> None:
+    """Begin again in UTF-8 where the locale knows ASCII only, as timers and containers set it.
+
+    Otherwise a file would have another name, and its case another id, than in a person's shell.
+    """
+    if codecs.lookup(sys.getfilesystemencoding()).name == "ascii" and os.name == "posix":
+        words = [sys.executable, "-X", "utf8", *sys.orig_argv[1:]]
+        os.execv(sys.executable, words)  # noqa: S606 - this very command line, word for word
 
 
 def run(arguments: Sequence[str]) -> int:

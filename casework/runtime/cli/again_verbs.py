@@ -139,9 +139,10 @@ def show(
 ) -> ExitCode:
     """Show a case: each result with the lines of the source that it quotes, then the source."""
     from casework.runtime.evidence import case_evidence
-    from casework.runtime.workspace import existing_store
+    from casework.runtime.workspace import existing_store, require_cases
 
     store, terminal = existing_store(invocation.project()), invocation.terminal
+    require_cases(store, [case])
     found = case_evidence(store, case, operation)
     if terminal.as_json:
         terminal.document(found.to_json())

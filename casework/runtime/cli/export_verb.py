@@ -86,12 +86,11 @@ def export(
     from casework.runner.export import jsonl_lines
     from casework.runtime.export_rows import export_rows
     from casework.runtime.status_breakdown import every_case
-    from casework.runtime.workspace import existing_store
+    from casework.runtime.workspace import existing_store, require_cases
 
     project = invocation.project()
     store = existing_store(project)
-    for case_id in case or ():
-        store.open(case_id)
+    require_cases(store, case or ())
     cases = case or every_case(store)
     if form is ExportFormat.ZIP:
         return _packages(invocation, store, cases, output)

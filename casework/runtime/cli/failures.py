@@ -37,6 +37,9 @@ _CODES: Final = (
         ExitCode.USAGE,
     ),
 )
+_MISTAKES: Final = frozenset({"bad_id", "case_exists"})
+"""Codes of format errors that are about what a person typed, not about stored bytes."""
+
 _FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 DEBUG_WARNING: Final = "casework: --debug: a traceback may show the text of documents"
@@ -53,6 +56,8 @@ def report(error: Exception, terminal: Terminal, *, debug: bool) -> ExitCode:
 
 def exit_code_of(error: Exception) -> ExitCode:
     """Return the exit code that stands for an error."""
+    if isinstance(error, FormatError) and error.code in _MISTAKES:
+        return ExitCode.USAGE
     for kinds, code in _CODES:
         if isinstance(error, kinds):
             return code

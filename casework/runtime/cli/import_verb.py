@@ -66,7 +66,12 @@ def import_(
     3 if something could not be imported.
     """
     from casework.gateway.clock import SystemClock
-    from casework.runner.documents import ImportOptions, RecordFields, read_documents
+    from casework.runner.documents import (
+        ImportOptions,
+        ProblemCode,
+        RecordFields,
+        read_documents,
+    )
     from casework.runtime.importing import ImportCount, import_documents, look_at
     from casework.runtime.workspace import open_store
 
@@ -88,7 +93,7 @@ def import_(
     finally:
         _show(count, report, invocation.terminal, dry_run=dry_run)
     summary = count.summary()
-    if not summary.found:
+    if summary.documents == 0 and set(summary.problems) <= {ProblemCode.NOT_FOUND}:
         invocation.terminal.warn("casework: nothing to import was found there [nothing_found]")
         return ExitCode.USAGE
     return ExitCode.SOME_ERROR if summary.refused else ExitCode.SUCCESS

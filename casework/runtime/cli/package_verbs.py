@@ -119,15 +119,14 @@ def audit(
     from casework.errors import ConfigurationError
     from casework.runtime.audit import audit as audit_cases
     from casework.runtime.audit import audit_all
-    from casework.runtime.workspace import existing_store
+    from casework.runtime.workspace import existing_store, require_cases
 
     if bool(case) == every:
         raise ConfigurationError(
             "name cases, or --all", code="nothing_chosen", where="audit", remedy="one of both"
         )
     store = existing_store(invocation.project())
-    for case_id in case or ():
-        store.open(case_id)
+    require_cases(store, case or ())
     rows = audit_all(store) if every else audit_cases(store, case or ())
     form = AuditFormat.JSON if invocation.terminal.as_json else form
     damaged = _write_audit(invocation, rows, form)

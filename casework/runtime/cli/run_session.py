@@ -42,6 +42,7 @@ class RunResult:
     """What all runs of the project used together."""
     usage_exact: bool
     left_locked: int
+    """Unfinished operations that another worker held when they were last tried."""
     left_at_once: bool
     next_due_at: datetime | None
 
@@ -53,7 +54,7 @@ class RunResult:
         found = {exit_code_of(problem.error) for problem in report.problems}
         if found:
             return next((code for code in _GRAVEST if code in found), ExitCode.INTERNAL)
-        if self.left_locked and counts.unsettled <= self.left_locked:
+        if self.left_locked and self.left_locked == counts.unsettled:
             return ExitCode.LOCKED
         if counts.unsettled:
             return ExitCode.UNFINISHED
@@ -82,8 +83,8 @@ class RunSession:
             CaseworkError: The run could not begin, or could not go on.
         """
         run, workspace = self._run, self._run.workspace
-        self._announce()
         ready = run.prepare()
+        self._announce()
         for intent in ready.interrupted:
             self._terminal.note(
                 f"interrupted: case {intent.case_id}, {intent.operation_id} round {intent.round} "
@@ -108,7 +109,7 @@ class RunSession:
             record=record,
             usage=usage,
             usage_exact=exact,
-            left_locked=run.batch.left_locked,
+            left_locked=min(run.batch.left_locked, counts.unsettled),
             left_at_once=self._interruption.leaving.is_set(),
             next_due_at=workspace.store.index.next_due_at(),
         )
