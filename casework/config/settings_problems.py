@@ -28,7 +28,8 @@ Explanation: TypeAlias = tuple[str, str | None]
 _KEY_WORDS: Final = re.compile(
     r"key|token|secret|passw|authori[sz]ation|bearer|credential", re.IGNORECASE
 )
-_SHOWABLE: Final = re.compile(r"[A-Za-z0-9_.-]{1,40}")
+_SHOWABLE: Final = re.compile(r"[A-Za-z_-]{1,40}")
+"""Names that are shown. No setting's name holds a digit, and a key on the wrong side of = does."""
 _ENV_REMEDY: Final = (
     "keys are never written here: set an environment variable and name it in api_key_env"
 )
