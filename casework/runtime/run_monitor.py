@@ -41,6 +41,8 @@ class RunMonitor:
     reused: int
     """Results that were there before."""
     started_at: datetime
+    used_before: UsageRecord
+    """What earlier runs used; the screen shows the sum."""
 
     async def watch(self, display: Display, done: asyncio.Event) -> None:
         """Keep record and display up to date until the run is done."""
@@ -76,7 +78,7 @@ class RunMonitor:
             travel=travel_sentence(verdicts),
             pipeline=run.pipeline.name,
             counts=counts,
-            usage=record.usage,
+            usage=self.used_before.plus(record.usage),
             reasons=record.reasons,
             next_due_at=next_due_at,
             session=record,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from enum import StrEnum
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -14,7 +15,9 @@ from casework.runtime.cli.verb import Invocation, verb
 from casework.strict_json import JSON, JSONObject
 
 if TYPE_CHECKING:
-    from casework.runner.documents import Problem
+    from collections.abc import Iterator
+
+    from casework.runner.documents import ImportItem, Problem
     from casework.runtime.cli.terminal import Terminal
     from casework.runtime.importing import ImportCount, ImportEvent
 
@@ -78,8 +81,8 @@ def import_(
     options = ImportOptions(
         format=form.value, fields=RecordFields(id_field, text_field), encoding=encoding
     )
-    items = read_documents(paths, options)
-    if dry_run:
+    items, anything = _peeked(read_documents(paths, options))
+    if dry_run or not anything:
         events = look_at(items)
     else:
         store = open_store(invocation.project(), SystemClock())
@@ -97,6 +100,18 @@ def import_(
         invocation.terminal.warn("casework: nothing to import was found there [nothing_found]")
         return ExitCode.USAGE
     return ExitCode.SOME_ERROR if summary.refused else ExitCode.SUCCESS
+
+
+def _peeked(items: Iterator[ImportItem]) -> tuple[Iterator[ImportItem], bool]:
+    """Tell whether there is any document, so that a mistyped path makes no project folder."""
+    from casework.runner.documents import Document
+
+    seen: list[ImportItem] = []
+    for item in items:
+        seen.append(item)
+        if isinstance(item, Document):
+            return chain(seen, items), True
+    return iter(seen), False
 
 
 class _Problems:

@@ -94,7 +94,14 @@ class RunSession:
         records.settle()
         started_at = workspace.clock.now()
         session_id = f"{started_at:%Y%m%dT%H%M%S}-{os.getpid()}-{secrets.token_hex(3)}"
-        monitor = RunMonitor(run, records, session_id, ready.counts.settled, started_at)
+        monitor = RunMonitor(
+            run,
+            records,
+            session_id,
+            reused=ready.counts.settled,
+            started_at=started_at,
+            used_before=records.totals()[0],
+        )
         with ExitStack() as held:
             held.enter_context(records.alive(session_id))
             try:
