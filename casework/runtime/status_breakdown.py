@@ -10,7 +10,7 @@ from casework.checkpoints.index_rows import IndexedOperation
 from casework.checkpoints.names import outcome_path
 from casework.checkpoints.records import OperationStatus
 from casework.checkpoints.store import CheckpointStore
-from casework.errors import CheckpointError
+from casework.errors import CheckpointError, StorageError
 from casework.runner.outcome_files import read_outcome
 from casework.runtime.inbox import PAGE, every_operation, reason_of
 
@@ -36,12 +36,19 @@ def breakdown(store: CheckpointStore, cut: Cut) -> dict[str, Counter[str]]:
 
 
 def every_case(store: CheckpointStore) -> Iterator[str]:
-    """Yield the id of every case that the index knows, in order."""
-    after = ""
-    while page := store.index.packages(after=after, limit=PAGE):
+    """Yield the id of every case in order; from the packages where the index cannot be used.
+
+    So what only looks also works in a folder that may not be written.
+    """
+    try:
+        page = store.index.packages(limit=PAGE)
+    except StorageError:
+        yield from store.list()
+        return
+    while page:
         for package in page:
             yield package.case_id
-        after = page[-1].case_id
+        page = store.index.packages(after=page[-1].case_id, limit=PAGE)
 
 
 def _key(store: CheckpointStore, operation: IndexedOperation, cut: Cut) -> str | None:
