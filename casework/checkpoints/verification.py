@@ -240,7 +240,9 @@ class Verification:
         path = snapshot_path(generation)
         try:
             snapshot = decode_snapshot(self._reader.read(path), path)
-            reason = _snapshot_objection(snapshot, generation, head, self._changed_at)
+            reason = _snapshot_objection(
+                snapshot, generation, head=head, changed_at=self._changed_at
+            )
         except CheckpointError as error:
             reason = error.message
         if reason is not None:
@@ -267,6 +269,7 @@ class Verification:
 def _snapshot_objection(
     snapshot: Snapshot,
     generation: int,
+    *,
     head: PackageHead | None,
     changed_at: Mapping[str, int],
 ) -> str | None:

@@ -206,7 +206,9 @@ class CaseLLMRunner:
     ) -> OperationResult:
         """Take the case's lock, decide, walk at most one round, commit, let go."""
         with ExitStack() as held:
-            opened = await self._unbroken(lambda: self._open(held, names, request, plan))
+            opened = await self._unbroken(
+                lambda: self._open(held, names, request=request, plan=plan)
+            )
             match opened.decision:
                 case Replay(state):
                     return await self._unbroken(lambda: self._stored(opened, state))
@@ -239,7 +241,7 @@ class CaseLLMRunner:
         return future.result()
 
     def _open(
-        self, held: ExitStack, names: tuple[str, str, str], request: LLMRequest, plan: Plan
+        self, held: ExitStack, names: tuple[str, str, str], *, request: LLMRequest, plan: Plan
     ) -> _Opened:
         """Lock the case, read the operation and decide; announce the round if one is to run."""
         case_id, package_id, operation_id = names
@@ -261,11 +263,11 @@ class CaseLLMRunner:
             configuration=plan.configuration,
         )
         if state is not None and state.request_fingerprint is not None:
-            _refuse_changes(self._store, case_id, state, record)
+            _refuse_changes(self._store, case_id, state=state, request=record)
         decision = self._decide((case_id, ophash), state)
         adopted, earlier = None, tuple[IntentStart, ...]()
         if isinstance(decision, RunRound):
-            adopted = self._left_complete(case_id, ophash, decision.round, record)
+            adopted = self._left_complete(identity, record, number=decision.round)
             earlier = unconfirmed_starts(self._store, identity, decision.round)
             if adopted is None and plan.targets:
                 now = self._clock.now()
@@ -284,10 +286,10 @@ class CaseLLMRunner:
         )
 
     def _left_complete(
-        self, case_id: str, ophash: str, number: int, record: RequestRecord
+        self, identity: OperationIdentity, record: RequestRecord, *, number: int
     ) -> bytes | None:
         """Return the outcome of this very round if a crash came between its file and its commit."""
-        content = self._store.uncommitted(case_id, outcome_path(ophash, number))
+        content = self._store.uncommitted(identity.case_id, outcome_path(identity.ophash, number))
         if content is None:
             return None
         try:
@@ -421,7 +423,7 @@ def _result(
 
 
 def _refuse_changes(
-    store: CheckpointStore, case_id: str, state: OperationState, request: RequestRecord
+    store: CheckpointStore, case_id: str, *, state: OperationState, request: RequestRecord
 ) -> None:
     """Raise if the operation id stands for another request or configuration."""
     if (

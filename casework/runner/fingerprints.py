@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from casework.checkpoints.records import operation_hash
 from casework.config.privacy_profile import PrivacyProfile
 from casework.gateway.messages import LLMRequest
 from casework.strict_json import JSON, JSONObject, canonical, digest
@@ -21,6 +22,11 @@ class OperationIdentity:
     operation_id: str
     analysis_revision: int
     phase: str
+
+    @property
+    def ophash(self) -> str:
+        """Return the name of the operation's folder."""
+        return operation_hash(self.analysis_revision, self.operation_id)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from datetime import datetime
 
 from casework.checkpoints.inflight import Intent, IntentStart, IntentTarget
-from casework.checkpoints.records import operation_hash
 from casework.checkpoints.store import CheckpointStore
 from casework.checkpoints.timestamps import write_time
 from casework.gateway.messages import Usage
@@ -18,8 +17,7 @@ def unconfirmed_starts(
     store: CheckpointStore, identity: OperationIdentity, number: int
 ) -> tuple[IntentStart, ...]:
     """Return the earlier starts of this very round that no outcome answers."""
-    ophash = operation_hash(identity.analysis_revision, identity.operation_id)
-    intent = store.inflight.get(identity.case_id, ophash)
+    intent = store.inflight.get(identity.case_id, identity.ophash)
     if intent is None or intent.round != number:
         return ()
     return (*intent.earlier, intent.start())
@@ -43,7 +41,7 @@ def announce(
         Intent(
             case_id=identity.case_id,
             package_id=identity.package_id,
-            ophash=operation_hash(identity.analysis_revision, identity.operation_id),
+            ophash=identity.ophash,
             operation_id=identity.operation_id,
             round=number,
             started_at=write_time(at),

@@ -119,7 +119,7 @@ def test_a_stale_file_blocks_nobody(tmp_path: Path, note: str) -> None:
     locks = FileLocks(tmp_path)
     locks.path("a").write_text(note)
     with locks.hold("a"):
-        pass
+        assert locks.is_held("a")
 
 
 def test_lock_files_are_as_many_as_cases(tmp_path: Path) -> None:
