@@ -211,6 +211,9 @@ class Batch:
         """Run one piece of work and decide what becomes of it."""
         try:
             result = await self._dispatch(work)
+            self._storage_failures = 0
+            self._busy.pop(work.key, None)
+            await self._count(work, result)
         except LockBusy:
             self._locked(work)
         except StaleGeneration:
@@ -225,16 +228,13 @@ class Batch:
         except Exception as error:  # noqa: BLE001 - a task's edge: raised again by run()
             self._fatal = error
             self._queue.done(work)
-        else:
-            self._storage_failures = 0
-            self._busy.pop(work.key, None)
-            await self._count(work, result)
 
     async def _count(self, work: Work, result: OperationResult) -> None:
         if result.reused or result.status is ResultStatus.DEFERRED:
             # The index did not know; another worker, or a crash, was faster than it.
             await asyncio.to_thread(self._refresh, work.case_id)
         if result.status is ResultStatus.DEFERRED:
+            self._begun -= 1
             due_at = result.due_at or self._clock.now()
             self._later(work, (due_at - self._clock.now()).total_seconds())
             return

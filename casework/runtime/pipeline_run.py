@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain
 from typing import Final
@@ -13,7 +12,7 @@ from typing import Final
 from casework.checkpoints.index_rows import IndexedOperation
 from casework.checkpoints.inflight import Intent
 from casework.checkpoints.records import OperationStatus
-from casework.errors import LockBusy, OperationConflict
+from casework.errors import CheckpointError, InvalidRequest, OperationConflict
 from casework.gateway.privacy import Eligibility
 from casework.runner.case_runner import OperationResult
 from casework.runner.pipeline import Pipeline
@@ -28,6 +27,9 @@ from casework.runtime.workspace import Workspace, require_cases
 
 SAMPLE: Final = 256
 """How many operations of a state are looked at for results of another request."""
+
+COMPARED_MAX: Final = 3
+"""How many of an id are tried until one can be compared."""
 
 _SETTLED: Final = (OperationStatus.SUCCESS, OperationStatus.ERROR, OperationStatus.BLOCKED)
 _TO_RUN: Final = (None, OperationStatus.RETRY_PENDING)
@@ -71,7 +73,13 @@ class PipelineRun:
         self._executor = ThreadPoolExecutor(options.concurrency, thread_name_prefix="casework")
         self._runner = workspace.runner(self._executor)
         self._index = workspace.store.index
-        queue = WorkQueue(self._index, workspace.clock, operations=self._specs, cases=self.cases)
+        queue = WorkQueue(
+            self._index,
+            workspace.clock,
+            operations=self._specs,
+            cases=self.cases,
+            replan=self._plan,
+        )
         self.batch = Batch(
             workspace.store,
             queue,
@@ -95,7 +103,7 @@ class PipelineRun:
         store.prove()
         interrupted = store.recover()
         require_cases(store, self.cases)
-        self._index.plan(list(self._specs))
+        self._plan()
         return Ready(interrupted, self.counts())
 
     async def run(self, interruption: Interruption) -> BatchReport:
@@ -130,6 +138,9 @@ class PipelineRun:
         # Another pipeline has operations here too; only a look at each tells them apart.
         return of_operations(counted.cases, filter(self._is_ours, every_operation(self._index)))
 
+    def _plan(self) -> None:
+        self._index.plan(list(self._specs))
+
     async def _dispatch(self, work: Work) -> OperationResult:
         """Build the request from the case's texts and run its round, or refuse it unasked."""
         spec = self._specs[pipeline_id(work.operation_id, self._specs)]
@@ -161,20 +172,21 @@ class PipelineRun:
         """
         to_run = {operation.operation_id for operation in self._sample(_TO_RUN)}
         active = {pipeline_id(operation_id, self._specs) for operation_id in to_run}
-        samples: dict[str, IndexedOperation] = {}
+        samples: dict[str, list[IndexedOperation]] = {}
         for operation in self._sample(_SETTLED):
-            samples.setdefault(operation.operation_id, operation)
-        for operation_id, operation in samples.items():
+            samples.setdefault(operation.operation_id, []).append(operation)
+        for operation_id, found in samples.items():
             base = pipeline_id(operation_id, self._specs)
             campaigns = [i for i in samples if pipeline_id(i, self._specs) == base]
             newest = operation_id == max(campaigns, key=lambda i: (len(i), i))
-            finished = operation.status is OperationStatus.SUCCESS
+            finished = found[0].status is OperationStatus.SUCCESS
             if operation_id in to_run or (base not in active and newest and finished):
-                await self._compare(operation)
+                await self._compare_one_of(found[:COMPARED_MAX])
 
-    async def _compare(self, operation: IndexedOperation) -> None:
-        work = Work(operation.case_id, operation.package_id, operation.operation_id)
-        with suppress(LockBusy):
+    async def _compare_one_of(self, operations: Sequence[IndexedOperation]) -> None:
+        """Compare the first of some finished operations that can be read."""
+        for operation in operations:
+            work = Work(operation.case_id, operation.package_id, operation.operation_id)
             try:
                 await self._dispatch(work)
             except OperationConflict as conflict:
@@ -183,6 +195,9 @@ class PipelineRun:
                     where=f"pipeline {self.pipeline.name!r}",
                     remedy="give the operation a new id in the pipeline, or restore what changed",
                 ) from None
+            except (CheckpointError, InvalidRequest):
+                continue  # locked or damaged: the run itself will tell
+            return
 
     def _sample(self, statuses: Sequence[OperationStatus | None]) -> Iterator[IndexedOperation]:
         """Yield some of the selected operations that are in one of these states."""

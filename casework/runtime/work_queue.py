@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import islice
@@ -65,6 +65,8 @@ class WorkQueue:
         clock: The time.
         operations: Ids of the pipeline's operations; others are somebody else's and stay.
         cases: Only these cases; none means all.
+        replan: Plans what is missing; asked before an empty queue is believed, since a run of
+            another pipeline takes back what this one had planned.
     """
 
     def __init__(
@@ -74,7 +76,9 @@ class WorkQueue:
         *,
         operations: Iterable[str],
         cases: Sequence[str] = (),
+        replan: Callable[[], None] = lambda: None,
     ) -> None:
+        self._replan = replan
         self._index = index
         self._clock = clock
         self._operations = frozenset(operations)
@@ -88,6 +92,10 @@ class WorkQueue:
         """Return work whose case nobody in this process is working on, and count it as begun."""
         work = self._pick()
         if work is None:
+            self._ready = deque(self._fetch())
+            work = self._pick()
+        if work is None and not self._busy:
+            self._replan()
             self._ready = deque(self._fetch())
             work = self._pick()
         if work is None:

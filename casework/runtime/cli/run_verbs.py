@@ -60,11 +60,18 @@ def run(
     """
     from casework.runtime.batch import BatchOptions
     from casework.runtime.cli.run_session import RunSession, leave, show_result
+    from casework.runtime.descriptors import affordable_concurrency
     from casework.runtime.pipeline_run import PipelineRun
     from casework.runtime.workspace import Workspace
 
     workspace = Workspace.open(invocation.project())
-    options = BatchOptions(concurrency=concurrency, limit=limit, once=once)
+    affordable = affordable_concurrency(concurrency)
+    if affordable < concurrency:
+        invocation.terminal.note(
+            f"{affordable} cases in flight instead of {concurrency}: the system allows no more "
+            "open files; raise `ulimit -n`"
+        )
+    options = BatchOptions(concurrency=affordable, limit=limit, once=once)
     planned = PipelineRun(
         workspace, workspace.pipeline(pipeline), options=options, cases=case or ()
     )

@@ -75,7 +75,8 @@ class Terminal:
     def raw(self, content: bytes) -> None:
         """Write bytes to standard output: as they are to a pipe, escaped to a terminal."""
         if sys.stdout.isatty() or not hasattr(sys.stdout, "buffer"):
-            self._data(showable(content.decode("utf-8", "backslashreplace"), lines=True))
+            text = content.decode("utf-8", "backslashreplace").replace("\r\n", "\n")
+            self._data(showable(text, lines=True))
             return
         self._guarded(lambda: (sys.stdout.flush(), sys.stdout.buffer.write(content)))
 

@@ -346,3 +346,16 @@ async def test_an_index_that_lags_behind_is_corrected() -> None:
     run = desk.run()
     report = await drive(run)
     assert (0, (1, 0, 0, 0, 0)) == (report.tally.calls, states(run.counts()))
+
+
+async def test_two_pipelines_share_a_store_and_count_for_themselves() -> None:
+    """A run of one pipeline neither sees nor counts what the other has to do."""
+    desk = Desk([YES])
+    await drive(desk.run())
+    desk.pipeline = Pipeline.parse(
+        PIPELINE.replace('"first"', '"other"'), folder=Path(), source="other"
+    )
+    run = desk.run()
+    assert (0, 0, 0, 0, 3) == states(run.counts())
+    report = await drive(run)
+    assert (3, (3, 0, 0, 0, 0)) == (report.tally.calls, states(run.counts()))

@@ -135,3 +135,14 @@ def test_a_thousand_cases_cost_few_questions() -> None:
         index.rows = [row for row in index.rows if row[0] != work.case_id]
         queue.done(work)
     assert 10 > index.asked
+
+
+def test_an_empty_queue_is_planned_again_before_it_is_believed() -> None:
+    """Work that another pipeline's run took back is found again, not forgotten."""
+    index = ListedIndex()
+
+    def replan() -> None:
+        index.rows = [("a", "op", EPOCH)]
+
+    queue = WorkQueue(index, ManualClock(), operations=["op"], replan=replan)
+    assert Work("a", "p", "op") == queue.take()
