@@ -94,10 +94,10 @@ def _round_objections(head: PackageHead, step: Step) -> Iterator[str]:
 def _continuation_objections(before: OperationState, after: OperationState) -> Iterator[str]:
     if before.status is not OperationStatus.RETRY_PENDING:
         yield f"nothing runs after {before.status.value}"
-    if _frozen(before) != _frozen(after):
+    if _identity(before) != _identity(after):
         yield "what an operation was begun with never changes"
-    if before.request_fingerprint and _fingerprints(before) != _fingerprints(after):
-        yield "the fingerprints of an operation never change"
+    if before.request_fingerprint and _frozen(before) != _frozen(after):
+        yield "the fingerprints and the budget of an operation never change"
 
 
 def _artifact_objections(
@@ -183,14 +183,17 @@ def successor_of(state: OperationState, operation_id: str, at: datetime) -> Oper
     )
 
 
+def _identity(state: OperationState) -> tuple[object, ...]:
+    return state.operation_id, state.analysis_revision, state.resumed_from
+
+
 def _frozen(state: OperationState) -> tuple[object, ...]:
+    """Return what the first round freezes; a resumption alone freezes nothing."""
     return (
-        state.operation_id,
-        state.analysis_revision,
         state.rounds_max,
         state.retry_delay_seconds,
         state.blocked_retry_seconds,
-        state.resumed_from,
+        *_fingerprints(state),
     )
 
 

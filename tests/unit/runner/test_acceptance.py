@@ -270,6 +270,24 @@ async def test_resuming_needs_patience_and_a_new_id(tmp_path: Path) -> None:
     line.assert_verifies()
 
 
+async def test_a_resumed_operation_takes_the_settings_of_today(tmp_path: Path) -> None:
+    """A budget that was changed while the case waited counts from the first new round."""
+    line = Line(tmp_path, {"a": [DOWN]}, settings="[retry]\nmax_attempts = 1")
+    head = line.add()
+    await line.run(head)
+    line.clock.advance(3600)
+    line.store.resume(head.case_id, head.package_id, "extract", new_operation_id="extract@2")
+    changed = "[retry]\nmax_attempts = 3\nretry_delay_seconds = 5.0"
+    later = Line(tmp_path, {"a": [DOWN, GOOD]}, settings=changed, clock=line.clock)
+    pending = await later.run(head, "extract@2")
+    assert ResultStatus.RETRY_PENDING is pending.status
+    later.clock.advance(5)
+    assert ResultStatus.SUCCESS is (await later.run(head, "extract@2")).status
+    states = later.store.open(head.case_id).operations.values()
+    assert {"extract": 1, "extract@2": 3} == {s.operation_id: s.rounds_max for s in states}
+    later.assert_verifies()
+
+
 async def test_a_blocked_package_is_not_retried_in_another_workspace(tmp_path: Path) -> None:
     """12: the flag travels inside the package."""
     line = Line(tmp_path / "here", {"a": [DOWN]}, settings="[retry]\nmax_attempts = 1")
