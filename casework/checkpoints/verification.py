@@ -102,13 +102,13 @@ class Verification:
         self._generation = generations[-1]
         head = unborn(self._identity) if self._identity else None
         previous: str | None = None
-        known = set(generations)
-        for generation in range(1, self._generation + 1):
+        expected = 1
+        for generation in generations:
             path = commit_path(generation)
-            if generation not in known:
-                self._find("commit_missing", path, f"generation {generation} is missing")
+            if generation > expected:
+                self._judge_gap(expected, generation - 1)
                 head, previous = None, None
-                continue
+            expected = generation + 1
             content = self._reader.read(path)
             record = self._decoded(path, content, generation)
             if record is not None:
@@ -119,6 +119,12 @@ class Verification:
             previous = sha256_hex(content)
             if generation in snapshots:
                 self._judge_snapshot(generation, head)
+
+    def _judge_gap(self, first: int, last: int) -> None:
+        """Report missing generations, one finding for however many: a number may be anything."""
+        many = f"generations {first} to {last} are missing"
+        detail = many if last > first else f"generation {first} is missing"
+        self._find("commit_missing", commit_path(first), detail)
 
     def _decoded(self, path: str, content: bytes, generation: int) -> CommitRecord | None:
         try:

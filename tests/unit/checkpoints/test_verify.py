@@ -106,6 +106,14 @@ def test_a_renumbered_commit_is_found(package: Path) -> None:
     }
 
 
+def test_a_commit_far_ahead_is_one_finding(package: Path) -> None:
+    """A file name may claim any generation; what lies between is not counted one by one."""
+    (package / "commits/0000000009.json").rename(package / "commits/9999999999.json")
+    found = verify(package).errors
+    assert {"commit_missing", "commit_renumbered"} <= {finding.code for finding in found}
+    assert len(found) < 9
+
+
 def resealed(path: Path, edit: Callable[[JSONObject], None]) -> None:
     """Edit a record as somebody would who knows how its own digest is made."""
     members = parse(path.read_bytes())
