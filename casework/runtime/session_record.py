@@ -7,7 +7,7 @@ package: after a crash the sums are counted anew from the packages.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, suppress
 from datetime import datetime
 from decimal import Decimal
@@ -167,22 +167,27 @@ class SessionRecords:
 
         Does nothing while another run is at work, whose counting would be in the way.
         """
-        records = self.list()
-        if self._folder is None or any(map(self.is_alive, records)):
+        if self._folder is None:
             return
         with suppress(LockBusy), self._store.lock("sessions"):
-            before = self._totals()
-            usage = before.usage
-            if any(record.ended_at is None for record in records):
-                usage = recount(self._store)
-            else:
-                for record in records:
-                    usage = usage.plus(record.usage)
-            total = _Totals(sessions=before.sessions + len(records), usage=usage)
-            if _replace(self._folder / TOTALS_FILE, total.model_dump_json()):
-                for record in records:
-                    with suppress(OSError):
-                        (self._folder / f"{record.id}.json").unlink()
+            # Listed under the lock: what another run has folded meanwhile must not count twice.
+            records = self.list()
+            if not any(map(self.is_alive, records)):
+                self._fold(self._folder, records)
+
+    def _fold(self, folder: Path, records: Sequence[SessionRecord]) -> None:
+        before = self._totals()
+        usage = before.usage
+        if any(record.ended_at is None for record in records):
+            usage = recount(self._store)
+        else:
+            for record in records:
+                usage = usage.plus(record.usage)
+        total = _Totals(sessions=before.sessions + len(records), usage=usage)
+        if _replace(folder / TOTALS_FILE, total.model_dump_json()):
+            for record in records:
+                with suppress(OSError):
+                    (folder / f"{record.id}.json").unlink()
 
     def _totals(self) -> _Totals:
         path = None if self._folder is None else self._folder / TOTALS_FILE

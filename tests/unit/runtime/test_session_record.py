@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -56,6 +57,24 @@ def test_settling_keeps_the_total_and_drops_the_records(records: SessionRecords)
     records.settle()
     records.settle()
     assert ((), 5, 2) == (records.list(), records.totals()[0].calls, records.sessions())
+
+
+def test_two_runs_that_settle_at_once_count_no_session_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run that waited while another one folded the records folds only what is left."""
+    store, other = CheckpointStore(tmp_path), CheckpointStore(tmp_path)
+    records = SessionRecords(store)
+    records.write(record("s1", 2, ended=True))
+    take = store.lock
+
+    def too_late(name: str) -> AbstractContextManager[None]:
+        SessionRecords(other).settle()
+        return take(name)
+
+    monkeypatch.setattr(store, "lock", too_late)
+    records.settle()
+    assert (2, 1) == (records.totals()[0].calls, records.sessions())
 
 
 def test_a_run_that_died_makes_the_total_inexact_until_it_is_counted_anew(
