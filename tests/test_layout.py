@@ -13,10 +13,11 @@ import casework
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "casework"
 
-GROUND = {"errors", "strict_json"}
+GROUND = {"errors", "json_pointer", "strict_json"}
 
 FLOORS: dict[str, set[str]] = {
     "errors": set(),
+    "json_pointer": set(),
     "strict_json": set(),
     "config": set(),
     "checkpoints": set(),

@@ -7,7 +7,6 @@ repetition that doubles with every step.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -15,6 +14,7 @@ from typing import Final
 from urllib.parse import unquote
 
 from casework.errors import InvalidRequest
+from casework.json_pointer import pointer_to, value_at
 from casework.strict_json import DEPTH_MAX, JSON, JSONObject, canonical
 
 SCHEMA_BYTES_MAX: Final = 256 * 1024
@@ -44,7 +44,6 @@ _NAMED_PARTS: Final = {"properties": MEMBERS, "prefixItems": ITEMS}
 _DEFINITIONS: Final = ("$defs", "definitions")
 _ANCHORS: Final = ("$anchor", "$dynamicAnchor")
 _REFERENCES: Final = ("$ref", "$dynamicRef", "$recursiveRef")
-_ARRAY_INDEX: Final = re.compile(r"0|[1-9][0-9]{0,9}")
 
 
 def schema_not_allowed(pointer: str, problem: str, remedy: str) -> InvalidRequest:
@@ -56,25 +55,6 @@ def schema_not_allowed(pointer: str, problem: str, remedy: str) -> InvalidReques
         where=place if place.isprintable() else ascii(place),
         remedy=remedy,
     )
-
-
-def pointer_to(*parts: str | int) -> str:
-    """Write a JSON Pointer (RFC 6901)."""
-    return "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in parts)
-
-
-def value_at(whole: JSON, pointer: str) -> JSON:
-    """Return what stands at a JSON Pointer; None, which no schema is, where nothing does."""
-    value = whole
-    for part in pointer.split("/")[1:]:
-        name = part.replace("~1", "/").replace("~0", "~")
-        if isinstance(value, dict):
-            value = value.get(name)
-        elif isinstance(value, list) and _ARRAY_INDEX.fullmatch(name):
-            value = value[int(name)] if int(name) < len(value) else None
-        else:
-            return None
-    return value
 
 
 def canonical_schema(schema: JSONObject) -> bytes:

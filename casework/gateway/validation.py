@@ -20,10 +20,9 @@ from casework.gateway.schema_shape import (
     canonical_schema,
     data_depth_max,
     nesting_exceeds,
-    pointer_to,
     schema_not_allowed,
-    value_at,
 )
+from casework.json_pointer import pointer_to, value_at
 from casework.strict_json import (
     JSON,
     InvalidJSON,

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import IO, Final, TextIO
 
 from casework.errors import ConfigurationError, RunnerError
+from casework.json_pointer import flatten, pointer_to, value_at
 from casework.runner.export import ExportRow
 from casework.strict_json import JSON, JSONObject
 
@@ -80,7 +81,7 @@ def csv_lines(rows: Iterable[ExportRow], options: CsvOptions | None = None) -> I
         spool.seek(0)
         for content in spool:
             row: JSONObject = json.loads(content)
-            cells = [*_provenance(row).values(), *(_at(row[_OUTPUT], p) for p in columns)]
+            cells = [*_provenance(row).values(), *(value_at(row[_OUTPUT], p) for p in columns)]
             yield _line([_cell(value) for value in cells], options)
 
 
@@ -97,18 +98,6 @@ def read_csv(stream: TextIO, *, neutralised: bool = True) -> Iterator[dict[str, 
             yield {_restored(name): _restored(text) for name, text in row.items()}
         else:
             yield dict(row)
-
-
-def flatten(value: JSON, pointer: str = "") -> Iterator[tuple[str, JSON]]:
-    """Yield each leaf of a value under its JSON Pointer; empty arrays and objects are leaves."""
-    if isinstance(value, dict) and value:
-        for name, item in value.items():
-            yield from flatten(item, f"{pointer}/{_escaped(name)}")
-    elif isinstance(value, list) and value:
-        for index, item in enumerate(value):
-            yield from flatten(item, f"{pointer}/{index}")
-    else:
-        yield pointer, value
 
 
 def _spool(rows: Iterable[ExportRow], spool: IO[bytes], *, collect: bool) -> set[str]:
@@ -171,25 +160,9 @@ def _named_by(schema: JSON, pointer: str = "") -> Iterator[str]:
     properties = schema.get("properties") if isinstance(schema, dict) else None
     if isinstance(properties, dict):
         for name, inner in properties.items():
-            below = f"{pointer}/{_escaped(name)}"
+            below = pointer + pointer_to(name)
             yield below
             yield from _named_by(inner, below)
-
-
-def _at(value: JSON, pointer: str) -> JSON:
-    for part in pointer.split("/")[1:]:
-        name = part.replace("~1", "/").replace("~0", "~")
-        if isinstance(value, dict):
-            value = value.get(name)
-        elif isinstance(value, list) and _DIGITS.fullmatch(name):
-            value = value[int(name)] if int(name) < len(value) else None
-        else:
-            return None
-    return value
-
-
-def _escaped(name: str) -> str:
-    return name.replace("~", "~0").replace("/", "~1")
 
 
 @dataclass(frozen=True, slots=True)

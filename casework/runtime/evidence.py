@@ -10,6 +10,7 @@ from casework.checkpoints.names import outcome_path
 from casework.checkpoints.records import OperationState
 from casework.checkpoints.store import CheckpointStore
 from casework.errors import PackageNotFound
+from casework.json_pointer import flatten
 from casework.runner.data_selection import DataSelector, select_texts
 from casework.runner.outcome_files import read_outcome
 from casework.runtime import phrases
@@ -71,7 +72,7 @@ class OperationEvidence:
             yield f"  answered by {self.provider} ({self.model})"
         if state.routing.retry_at is not None:
             yield f"  may go on from {phrases.local_time(state.routing.retry_at)}"
-        for pointer, value in _leaves(self.output, ""):
+        for pointer, value in _leaves(self.output):
             yield f"  {pointer or '(answer)'}: {value}"
         for quote in self.quotes:
             yield f"  {quote.pointer} stands in {quote.file}, line {quote.line}"
@@ -146,7 +147,7 @@ def case_evidence(
 
 
 def _quotes(output: JSON, texts: tuple[tuple[str, str], ...]) -> Iterator[Quote]:
-    for pointer, value in _leaves(output, ""):
+    for pointer, value in _leaves(output):
         if not isinstance(value, str) or len(value) < QUOTE_CHARACTERS_MIN:
             continue
         for name, text in texts:
@@ -155,13 +156,8 @@ def _quotes(output: JSON, texts: tuple[tuple[str, str], ...]) -> Iterator[Quote]
                 yield Quote(pointer, name, text.count("\n", 0, at) + 1, value)
 
 
-def _leaves(value: JSON, pointer: str) -> Iterator[tuple[str, JSON]]:
-    if isinstance(value, dict):
-        for name, item in value.items():
-            escaped = name.replace("~", "~0").replace("/", "~1")
-            yield from _leaves(item, f"{pointer}/{escaped}")
-    elif isinstance(value, list):
-        for number, item in enumerate(value):
-            yield from _leaves(item, f"{pointer}/{number}")
-    elif value is not None or pointer:
-        yield pointer, value
+def _leaves(output: JSON) -> Iterator[tuple[str, JSON]]:
+    """Yield the single values of an answer; where there is no answer there are none."""
+    for pointer, value in flatten(output):
+        if not isinstance(value, dict | list) and (pointer or value is not None):
+            yield pointer, value

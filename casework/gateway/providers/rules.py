@@ -48,7 +48,7 @@ from casework.gateway.errors import FailureKind, ProviderFailure
 from casework.gateway.messages import Credential, Finish, ProviderCall, ProviderReply
 from casework.gateway.providers.adapter_file import adapter_path
 from casework.gateway.providers.rule_file import Rule, RuleField, RuleFile
-from casework.gateway.schema_shape import value_at
+from casework.json_pointer import value_at
 from casework.strict_json import JSON, JSONObject
 
 SENTENCE_CHARACTERS_MAX: Final = 600

@@ -14,8 +14,6 @@ from casework.gateway.schema_shape import (
     canonical_schema,
     data_depth_max,
     nesting_exceeds,
-    pointer_to,
-    value_at,
 )
 from casework.strict_json import JSON, JSONObject
 
@@ -160,18 +158,6 @@ def test_size_depth_and_values_have_limits() -> None:
 def test_a_pointer_with_a_line_end_stays_on_one_line() -> None:
     """Names in a schema cannot break an error's line."""
     assert "\\n" in refused(data_depth_max, {"properties": {"a\nb": {"$ref": "x"}}})
-
-
-def test_pointers_are_written_and_followed() -> None:
-    """Escapes of RFC 6901 go both ways."""
-    whole: JSON = {"a/b": [{"m~n": 7}], "": 8}
-    assert "/a~1b/0/m~0n" == pointer_to("a/b", 0, "m~n")
-    assert 7 == value_at(whole, "/a~1b/0/m~0n")
-    assert 8 == value_at(whole, "/")
-    assert whole == value_at(whole, "")
-    assert [None] * 4 == [
-        value_at(whole, p) for p in ("/x", "/a~1b/1", "/a~1b/-1", "/a~1b/0/m~0n/x")
-    ]
 
 
 def test_nesting_is_counted_without_recursion() -> None:

@@ -9,12 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from casework.errors import ConfigurationError, RunnerError
+from casework.json_pointer import flatten
 from casework.runner.csv_table import (
     BYTE_ORDER_MARK,
     COLUMNS_MAX,
     CsvOptions,
     csv_lines,
-    flatten,
     read_csv,
 )
 from casework.runner.export import ExportRow
