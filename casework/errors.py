@@ -8,7 +8,7 @@
     │   ├── InvalidRequest         the request cannot be sent; no call was made
     │   │   └── PrivacyViolation   a request asked for more than its profile allows
     │   ├── ProviderError          one call to one target failed
-    │   ├── RoundFailed            a whole round failed, raised only where no outcome can be returned
+    │   ├── RoundFailed            a whole round failed where no outcome can be returned
     │   ├── DeadlineExceeded       the time given for the work is over
     │   └── StreamInterrupted      a stream broke after its first chunk
     ├── CheckpointError

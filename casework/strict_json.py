@@ -5,18 +5,21 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from typing import Final, NoReturn, TypeAlias
+import re
+from typing import Any, Final, NoReturn, TypeAlias, TypeGuard
 
-JSON: TypeAlias = "None | bool | int | float | str | list[JSON] | dict[str, JSON]"
+JSON: TypeAlias = "bool | int | float | str | list[JSON] | dict[str, JSON] | None"
 JSONObject: TypeAlias = "dict[str, JSON]"
 
 DEPTH_MAX: Final = 128
 """Deepest nesting that is read; deeper text is refused before it can exhaust the stack."""
 
 INTEGER_DIGITS_MAX: Final = 308
-"""Longest integer that is read: one that still fits a finite binary64 number (RFC 8259, section 6)."""
+"""Longest integer that is read; it still fits a finite binary64 number (RFC 8259, section 6)."""
 
 REPLACEMENT: Final = "\N{REPLACEMENT CHARACTER}"
+
+_SHA256_HEX: Final = re.compile(r"[0-9a-f]{64}")
 
 
 class InvalidJSON(ValueError):
@@ -52,6 +55,30 @@ def canonical(value: object) -> bytes:
 def sha256_hex(content: bytes) -> str:
     """Return the SHA-256 of bytes as 64 lower-case hex digits."""
     return hashlib.sha256(content).hexdigest()
+
+
+def is_sha256_hex(value: object) -> TypeGuard[str]:
+    """Tell whether a value is a text that :func:`sha256_hex` may have returned."""
+    return isinstance(value, str) and _SHA256_HEX.fullmatch(value) is not None
+
+
+def is_unicode(text: str) -> bool:
+    """Tell whether a text can be written in UTF-8, that is, holds no lone surrogate."""
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def text_or_none(value: JSON) -> str | None:
+    """Return a text as it is, and None for everything else."""
+    return value if isinstance(value, str) else None
+
+
+def integer_or_none(value: JSON) -> int | None:
+    """Return a whole number as it is, and None for everything else, true and false too."""
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
 def digest(value: object) -> str:
@@ -95,7 +122,7 @@ def _load(text: str | bytes, depth_max: int) -> JSON:
     try:
         value: JSON = json.loads(
             text,
-            object_pairs_hook=_object_without_duplicates,
+            object_pairs_hook=object_without_duplicates,
             parse_constant=_refuse_constant,
             parse_float=_finite_float,
             parse_int=_bounded_int,
@@ -109,7 +136,12 @@ def _load(text: str | bytes, depth_max: int) -> JSON:
     return value
 
 
-def _object_without_duplicates(pairs: list[tuple[str, JSON]]) -> JSONObject:
+def object_without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Make an object of its members; a hook for :func:`json.loads`.
+
+    Raises:
+        InvalidJSON: A name stands twice, so that it is open which value is meant.
+    """
     members = dict(pairs)
     if len(members) != len(pairs):
         raise InvalidJSON("duplicate_key")
@@ -152,15 +184,7 @@ def _may_hold_surrogates(text: str | bytes) -> bool:
     marks = (b"\\ud", b"\\uD") if isinstance(text, bytes) else ("\\ud", "\\uD")
     if any(mark in text for mark in marks):  # type: ignore[operator]
         return True
-    return isinstance(text, str) and not _encodes(text)
-
-
-def _encodes(text: str) -> bool:
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError:
-        return False
-    return True
+    return isinstance(text, str) and not is_unicode(text)
 
 
 def _scrub(value: JSON) -> tuple[JSON, int]:
@@ -184,7 +208,7 @@ def _scrub(value: JSON) -> tuple[JSON, int]:
 
 
 def _scrub_text(text: str) -> tuple[str, int]:
-    if _encodes(text):
+    if is_unicode(text):
         return text, 0
     characters = [REPLACEMENT if "\ud800" <= c <= "\udfff" else c for c in text]
     replaced = sum(1 for before, after in zip(text, characters, strict=True) if before != after)

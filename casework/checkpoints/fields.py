@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from datetime import datetime
-from typing import Final
 
 from casework.checkpoints.timestamps import read_time
 from casework.errors import FormatError
-from casework.strict_json import JSON, InvalidJSON, JSONObject, parse
-
-_SHA256: Final = re.compile(r"[0-9a-f]{64}", re.ASCII)
+from casework.strict_json import JSON, InvalidJSON, JSONObject, is_sha256_hex, parse
 
 
 def parse_object(content: bytes, where: str) -> JSONObject:
@@ -79,7 +75,7 @@ class Fields:
     def sha256(self, name: str) -> str:
         """Take a digest of 64 lower-case hex digits."""
         value = self.value(name)
-        if not isinstance(value, str) or _SHA256.fullmatch(value) is None:
+        if not is_sha256_hex(value):
             raise self.refuse(name, "64 hex digits")
         return value
 

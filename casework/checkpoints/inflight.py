@@ -6,7 +6,6 @@ after a crash these few files name every call that may have been paid for in vai
 
 from __future__ import annotations
 
-import hashlib
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
@@ -14,7 +13,7 @@ from typing import Final
 from casework.checkpoints.fields import Fields, parse_object
 from casework.checkpoints.storage import NotFound, Storage
 from casework.errors import CheckpointError
-from casework.strict_json import JSON, JSONObject, canonical
+from casework.strict_json import JSON, JSONObject, canonical, sha256_hex
 
 INTENT_SCHEMA: Final = "llm-intent/1"
 FOLDER: Final = "inflight"
@@ -219,6 +218,6 @@ def _age(intent: Intent) -> tuple[int, int, str]:
 
 
 def _path(case_id: str, ophash: str, slot: str) -> str:
-    case = hashlib.sha256(case_id.encode("utf-8")).hexdigest()[:16]
+    case = sha256_hex(case_id.encode("utf-8"))[:16]
     suffix = "" if slot == _SLOTS[0] else f".{slot}"
     return f"{FOLDER}/{case}-{ophash}{suffix}.json"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -13,7 +12,9 @@ from typing import Final, Protocol
 from filelock import FileLock, Timeout
 
 from casework.checkpoints.folder_storage import storage_error
+from casework.checkpoints.ground import REMEDY
 from casework.errors import LockBusy, StorageError
+from casework.strict_json import sha256_hex
 
 
 class CaseLocks(Protocol):
@@ -97,7 +98,7 @@ class FileLocks:
 
     def path(self, case_id: str) -> Path:
         """Return the lock file of a case."""
-        return self.folder / f"{hashlib.sha256(case_id.encode('utf-8')).hexdigest()[:32]}.lock"
+        return self.folder / f"{sha256_hex(case_id.encode('utf-8'))[:32]}.lock"
 
     def _acquire(self, path: Path) -> FileLock:
         try:
@@ -135,7 +136,7 @@ def prove_exclusion(folder: Path) -> None:
     raise StorageError(
         "file locks keep nobody out here",
         code="locks_do_not_exclude",
-        remedy="put the runtime folder on a disk of this machine",
+        remedy=REMEDY,
     )
 
 

@@ -7,6 +7,7 @@ import re
 from typing import Final
 
 from casework.errors import FormatError
+from casework.strict_json import is_unicode, sha256_hex
 
 PLAIN_LENGTH_MAX: Final = 64
 """Longest name that is kept as it stands."""
@@ -31,14 +32,12 @@ def check_id(text: str, what: str) -> str:
     """
     if not text:
         raise FormatError(f"the {what} is empty", code="bad_id")
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError:
+    if not is_unicode(text):
         raise FormatError(
             f"the {what} holds a lone surrogate, which cannot be stored",
             code="bad_id",
             remedy="decode the source of the id with its real encoding",
-        ) from None
+        )
     return text
 
 
@@ -85,7 +84,7 @@ def safe_relative_path(text: str) -> str:
 
 def case_folder(case_id: str) -> str:
     """Return the folder of a case below the storage's root."""
-    spread = hashlib.sha256(case_id.encode("utf-8")).hexdigest()[:2]
+    spread = sha256_hex(case_id.encode("utf-8"))[:2]
     return f"cases/{spread}/{safe_name(case_id)}"
 
 

@@ -6,7 +6,6 @@ is a ``FormatError``.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -18,14 +17,13 @@ from casework.checkpoints.fields import Fields, parse_object
 from casework.checkpoints.storage import is_safe_path
 from casework.checkpoints.timestamps import write_time
 from casework.errors import FormatError, IntegrityError
-from casework.strict_json import JSON, JSONObject, canonical, digest, sha256_hex
+from casework.strict_json import JSON, JSONObject, canonical, digest, is_sha256_hex, sha256_hex
 
 PACKAGE_FORMAT: Final = "casework-package/1"
 COMMIT_SCHEMA: Final = "casework-commit/1"
 OPERATION_SCHEMA: Final = "llm-operation/1"
 
 _SELF: Final = "self_sha256"
-_OPHASH: Final = re.compile(r"[0-9a-f]{64}", re.ASCII)
 
 
 class OperationStatus(StrEnum):
@@ -416,11 +414,11 @@ def unseal(content: bytes, where: str) -> JSONObject:
         IntegrityError: A byte has changed since it was sealed.
     """
     members = parse_object(content, where)
-    own = members.pop("self_sha256", None)
-    if not isinstance(own, str) or _OPHASH.fullmatch(own) is None:
-        raise FormatError("member self_sha256 is missing", where=where)
+    own = members.pop(_SELF, None)
+    if not is_sha256_hex(own):
+        raise FormatError(f"member {_SELF} is missing", where=where)
     # Quotes inside strings are escaped, so this text can only be the member itself.
-    rest = content.replace(b',"self_sha256":"%s"' % own.encode("ascii"), b"", 1)
+    rest = content.replace(f',"{_SELF}":"{own}"'.encode("ascii"), b"", 1)
     if sha256_hex(rest) != own:
         raise IntegrityError(
             "the bytes differ from what was written",

@@ -9,7 +9,7 @@ from casework.config.providers import ProviderConfig
 from casework.errors import InvalidRequest
 from casework.gateway.errors import FailureKind, ProviderFailure
 from casework.gateway.messages import PARAMETERS, Finish, ProviderCall, ProviderReply, Usage
-from casework.strict_json import JSON, JSONObject
+from casework.strict_json import JSON, JSONObject, object_without_duplicates
 
 TOKENS_MAX: Final = 10**12
 """Largest token count that is believed."""
@@ -67,7 +67,7 @@ def reply_from(body: bytes) -> ProviderReply:
         ProviderFailure: It is no such envelope (``malformed_response``).
     """
     try:
-        envelope = json.loads(body.decode("utf-8-sig"), object_pairs_hook=_no_duplicates)
+        envelope = json.loads(body.decode("utf-8-sig"), object_pairs_hook=object_without_duplicates)
     except (ValueError, RecursionError):
         envelope = None
     choices = envelope.get("choices") if isinstance(envelope, dict) else None
@@ -101,13 +101,6 @@ def _response_format(call: ProviderCall, config: ProviderConfig) -> JSONObject |
             return {"type": "json_object"}
         case "none":
             return None
-
-
-def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    members = dict(pairs)
-    if len(members) != len(pairs):
-        raise ValueError("a name stands twice, so that it is open which answer is meant")
-    return members
 
 
 def _text(content: Any) -> tuple[str, bool]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from casework.errors import InvalidRequest
-from casework.strict_json import DEPTH_MAX, INTEGER_DIGITS_MAX, JSON, JSONObject
+from casework.strict_json import DEPTH_MAX, INTEGER_DIGITS_MAX, JSON, JSONObject, is_unicode
 
 _INTEGER_END: Final = 10**INTEGER_DIGITS_MAX
 
@@ -31,15 +31,6 @@ def json_copy(value: object, *, where: str, code: str, depth: int = 0) -> JSON:
         raise InvalidRequest(f"holds {problem}", code=code, where=where)
     assert value is None or isinstance(value, bool | int | float | str), "no problem was found"
     return value
-
-
-def is_unicode(text: str) -> bool:
-    """Tell whether a text can be written in UTF-8, that is, holds no lone surrogate."""
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _members(value: Mapping[object, object], *, where: str, code: str, depth: int) -> JSONObject:

@@ -14,9 +14,9 @@ from typing import Final, TypeAlias, TypedDict, Unpack
 from casework.config.privacy_profile import PrivacyProfile
 from casework.errors import InvalidRequest
 from casework.gateway.messages import PARAMETERS, DataSpan, LLMRequest, Message
-from casework.prompts.json_copy import is_unicode, json_copy
+from casework.prompts.json_copy import json_copy
 from casework.prompts.template import PromptTemplate, Section, Slot
-from casework.strict_json import JSON, JSONObject, canonical
+from casework.strict_json import JSON, JSONObject, canonical, is_unicode
 
 Data: TypeAlias = "str | Mapping[str, object]"
 """A text, taken letter by letter, or a mapping that JSON can express."""

@@ -9,7 +9,7 @@ from casework.checkpoints.inflight import Intent
 from casework.checkpoints.records import OperationState
 from casework.checkpoints.store import CheckpointStore
 from casework.runner.outcome_files import read_outcome
-from casework.strict_json import JSON, JSONObject
+from casework.strict_json import JSON, JSONObject, integer_or_none, text_or_none
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,13 +73,13 @@ def _of_outcome(operation_id: str, content: bytes) -> Iterator[Exposure]:
                 round=outcome.number,
                 provider=str(target.get("provider")),
                 model=str(target.get("model")),
-                provider_class=_text(target.get("class")),
+                provider_class=text_or_none(target.get("class")),
                 started_at=str(start.get("started_at")),
                 request_bytes=None,
                 sent=None,
                 code=None,
                 confirmed=False,
-                cost_max=_text(target.get("cost_max")),
+                cost_max=text_or_none(target.get("cost_max")),
             )
     for attempt in _objects(body.get("attempts")):
         yield _confirmed(operation_id, outcome.number, attempt)
@@ -89,17 +89,17 @@ def _of_outcome(operation_id: str, content: bytes) -> Iterator[Exposure]:
 
 
 def _confirmed(operation_id: str, number: int, call: JSONObject) -> Exposure:
-    sent, size = call.get("sent"), call.get("request_bytes")
+    sent = call.get("sent")
     return Exposure(
         operation_id=operation_id,
         round=number,
         provider=str(call.get("provider")),
         model=str(call.get("model")),
-        provider_class=_text(call.get("provider_class")),
+        provider_class=text_or_none(call.get("provider_class")),
         started_at=str(call.get("started_at")),
-        request_bytes=size if isinstance(size, int) else None,
+        request_bytes=integer_or_none(call.get("request_bytes")),
         sent=sent if isinstance(sent, bool) else None,
-        code=_text(call.get("code")),
+        code=text_or_none(call.get("code")),
         confirmed=True,
     )
 
@@ -124,7 +124,3 @@ def _announced(intent: Intent) -> Iterator[Exposure]:
 
 def _objects(value: JSON) -> list[JSONObject]:
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
-
-
-def _text(value: JSON) -> str | None:
-    return value if isinstance(value, str) else None

@@ -20,7 +20,16 @@ from casework.gateway.outcomes import (
 )
 from casework.runner.fingerprints import RequestRecord
 from casework.runner.operation import RoundResult
-from casework.strict_json import JSON, InvalidJSON, JSONObject, canonical, digest, parse
+from casework.strict_json import (
+    JSON,
+    InvalidJSON,
+    JSONObject,
+    canonical,
+    digest,
+    integer_or_none,
+    parse,
+    text_or_none,
+)
 
 OUTCOME_SCHEMA: Final = "llm-outcome/1"
 
@@ -217,16 +226,14 @@ def read_outcome(content: bytes) -> StoredOutcome:
         ),
         started_at=started_at,
         ended_at=started_at + timedelta(milliseconds=elapsed_ms),
-        request_fingerprint=_text_or_none(body.get("request_fingerprint")),
-        config_fingerprint=_text_or_none(body.get("config_fingerprint")),
+        request_fingerprint=text_or_none(body.get("request_fingerprint")),
+        config_fingerprint=text_or_none(body.get("config_fingerprint")),
     )
 
 
 def _error(body: JSONObject) -> OperationError:
-    status = body.get("http_status")
-    return OperationError(
-        code=_text(body, "error"), http_status=status if isinstance(status, int) else None
-    )
+    status = integer_or_none(body.get("http_status"))
+    return OperationError(code=_text(body, "error"), http_status=status)
 
 
 def _text(body: JSONObject, name: str) -> str:
@@ -241,10 +248,6 @@ def _integer(body: JSONObject, name: str) -> int:
     if isinstance(value, int) and not isinstance(value, bool):
         return value
     raise ValueError(name)
-
-
-def _text_or_none(value: JSON) -> str | None:
-    return value if isinstance(value, str) else None
 
 
 def _number_or_none(value: JSON) -> float | None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import Decimal
 
-from casework.strict_json import JSON, JSONObject
+from casework.strict_json import JSON, JSONObject, integer_or_none, text_or_none
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,16 +45,12 @@ def _call(body: JSONObject, code: JSON, elapsed_ms: JSON) -> Call:
     return Call(
         provider=str(body.get("provider")),
         model=str(body.get("model")),
-        code=code if isinstance(code, str) else None,
-        http_status=_whole(body.get("http_status")),
+        code=text_or_none(code),
+        http_status=integer_or_none(body.get("http_status")),
         sent=None if sent is None else bool(sent),
-        elapsed_ms=_whole(elapsed_ms),
-        prompt_tokens=_whole(usage.get("prompt_tokens")),
-        completion_tokens=_whole(usage.get("completion_tokens")),
+        elapsed_ms=integer_or_none(elapsed_ms),
+        prompt_tokens=integer_or_none(usage.get("prompt_tokens")),
+        completion_tokens=integer_or_none(usage.get("completion_tokens")),
         cost=Decimal(amount) if isinstance(amount, str) else None,
         currency=str(cost.get("currency")) if isinstance(amount, str) else None,
     )
-
-
-def _whole(value: JSON) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) else None

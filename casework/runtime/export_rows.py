@@ -13,7 +13,7 @@ from casework.checkpoints.store import CheckpointStore
 from casework.gateway.messages import Cost, Usage
 from casework.runner.export import ExportRow
 from casework.runner.outcome_files import read_outcome
-from casework.strict_json import JSON, JSONObject, parse
+from casework.strict_json import JSON, JSONObject, integer_or_none, parse, text_or_none
 
 
 def export_rows(
@@ -64,19 +64,19 @@ def _row(store: CheckpointStore, head: PackageHead, state: OperationState) -> Ex
         operation_id=state.operation_id,
         status=state.status.value,
         output=body.get("output"),
-        output_sha256=_text(body.get("output_sha256")),
+        output_sha256=text_or_none(body.get("output_sha256")),
         error=state.error.code if state.error else None,
         http_status=state.error.http_status if state.error else None,
-        provider=_text(body.get("provider")),
-        model=_text(body.get("model")),
-        provider_class=_text(body.get("provider_class")),
-        prompt_version=_text(body.get("prompt_version")),
-        prompt_sha256=_text(request.get("prompt_sha256")),
+        provider=text_or_none(body.get("provider")),
+        model=text_or_none(body.get("model")),
+        provider_class=text_or_none(body.get("provider_class")),
+        prompt_version=text_or_none(body.get("prompt_version")),
+        prompt_sha256=text_or_none(request.get("prompt_sha256")),
         request_fingerprint=state.request_fingerprint,
         config_fingerprint=state.config_fingerprint,
         rounds_completed=state.rounds_completed,
         started_at=started_at,
-        elapsed_ms=_whole(body.get("elapsed_ms")),
+        elapsed_ms=integer_or_none(body.get("elapsed_ms")),
         usage=_usage(body.get("usage")),
         cost=_cost(body.get("cost")),
     )
@@ -86,9 +86,9 @@ def _usage(value: JSON) -> Usage | None:
     if not isinstance(value, dict):
         return None
     return Usage(
-        prompt_tokens=_whole(value.get("prompt_tokens")),
-        completion_tokens=_whole(value.get("completion_tokens")),
-        total_tokens=_whole(value.get("total_tokens")),
+        prompt_tokens=integer_or_none(value.get("prompt_tokens")),
+        completion_tokens=integer_or_none(value.get("completion_tokens")),
+        total_tokens=integer_or_none(value.get("total_tokens")),
     )
 
 
@@ -99,11 +99,3 @@ def _cost(value: JSON) -> Cost | None:
     if not isinstance(amount, str) or not isinstance(currency, str):
         return None
     return Cost(Decimal(amount), currency)
-
-
-def _text(value: JSON) -> str | None:
-    return value if isinstance(value, str) else None
-
-
-def _whole(value: JSON) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) else None

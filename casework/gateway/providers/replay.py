@@ -9,7 +9,6 @@ Recordings are a JSONL file, or a folder of ``<request hash>.json`` files, of ob
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final, Protocol, Self
@@ -21,12 +20,11 @@ from casework.gateway.errors import FailureKind, ProviderFailure
 from casework.gateway.messages import Credential, Finish, ProviderCall, ProviderReply, Usage
 from casework.gateway.providers.adapter_file import adapter_path, read_adapter_file
 from casework.gateway.request_hash import request_hash
-from casework.strict_json import JSON, InvalidJSON, JSONObject, canonical, parse
+from casework.strict_json import JSON, InvalidJSON, JSONObject, canonical, is_sha256_hex, parse
 
 RECORDINGS_BYTES_MAX: Final = 64 * 1024 * 1024
 RECORDING_BYTES_MAX: Final = 64 * 1024 * 1024
 
-_HASH: Final = re.compile(r"[0-9a-f]{64}")
 _MEMBERS: Final = frozenset({"request_hash", "text", "finish", "usage"})
 
 
@@ -154,7 +152,7 @@ def _reply(value: JSON) -> tuple[str, ProviderReply] | None:
         return None
     name, text = value.get("request_hash"), value.get("text")
     finish, usage = value.get("finish", "stop"), value.get("usage")
-    if not isinstance(name, str) or not _HASH.fullmatch(name) or not isinstance(text, str):
+    if not is_sha256_hex(name) or not isinstance(text, str):
         return None
     if finish not in {known.value for known in Finish}:
         return None

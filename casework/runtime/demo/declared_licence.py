@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from casework.strict_json import JSON, JSONObject
+from casework.strict_json import JSON, JSONObject, text_or_none
 
 _HEADER: Final = re.compile(r"([A-Za-z][A-Za-z0-9-]*):[ \t]*(.*)")
 _LICENCE_CLASSIFIER: Final = re.compile(r"License\s*::", re.IGNORECASE)
@@ -36,11 +36,10 @@ class DeclaredLicence:
         """Read a declaration from the answer key; what is odd counts as not declared."""
         if not isinstance(value, dict):
             return cls()
-        expression, licence = value.get("expression"), value.get("license")
         classifiers = value.get("classifiers")
         return cls(
-            expression if isinstance(expression, str) else None,
-            licence if isinstance(licence, str) else None,
+            text_or_none(value.get("expression")),
+            text_or_none(value.get("license")),
             tuple(c for c in classifiers if isinstance(c, str))
             if isinstance(classifiers, list)
             else (),
