@@ -77,12 +77,40 @@ def csv_lines(rows: Iterable[ExportRow], options: CsvOptions | None = None) -> I
             columns = _ordered(pointers, options.output_schema)
         provenance = _provenance(_EMPTY_ROW.to_json())
         header = [*provenance, *(pointer or _OUTPUT for pointer in columns)]
-        yield (BYTE_ORDER_MARK if options.byte_order_mark else b"") + _line(header, options)
+        mark = BYTE_ORDER_MARK if options.byte_order_mark else b""
+        yield mark + csv_line(header, neutralise=options.neutralise)
         spool.seek(0)
         for content in spool:
             row: JSONObject = json.loads(content)
             cells = [*_provenance(row).values(), *(value_at(row[_OUTPUT], p) for p in columns)]
-            yield _line([_cell(value) for value in cells], options)
+            yield csv_line(map(_cell, cells), neutralise=options.neutralise)
+
+
+def csv_line(cells: Iterable[str | Number], *, neutralise: bool = True) -> bytes:
+    """Write one line of a table, its end included.
+
+    Args:
+        cells: Texts, and numbers, which no spreadsheet runs.
+        neutralise: Put an apostrophe before texts that a spreadsheet would run as a formula.
+    """
+    texts = []
+    for cell in cells:
+        if isinstance(cell, Number):
+            texts.append(cell.digits)
+        elif neutralise and _FORMULA.match(cell):
+            texts.append(f"'{cell}")
+        else:
+            texts.append(cell)
+    line = io.StringIO(newline="")
+    csv.writer(line, lineterminator="\r\n").writerow(texts)
+    return line.getvalue().encode("utf-8", "backslashreplace")
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """Digits that are a number and stay one."""
+
+    digits: str
 
 
 def read_csv(stream: TextIO, *, neutralised: bool = True) -> Iterator[dict[str, str]]:
@@ -165,34 +193,13 @@ def _named_by(schema: JSON, pointer: str = "") -> Iterator[str]:
             yield from _named_by(inner, below)
 
 
-@dataclass(frozen=True, slots=True)
-class _Number:
-    """Digits that are a number and stay one."""
-
-    digits: str
-
-
-def _cell(value: JSON) -> str | _Number:
+def _cell(value: JSON) -> str | Number:
     if value is None:
         return ""
     if isinstance(value, str):
         return value
     written = json.dumps(value, ensure_ascii=False)
-    return _Number(written) if isinstance(value, int | float) else written
-
-
-def _line(cells: Iterable[str | _Number], options: CsvOptions) -> bytes:
-    texts = []
-    for cell in cells:
-        if isinstance(cell, _Number):
-            texts.append(cell.digits)
-        elif options.neutralise and _FORMULA.match(cell):
-            texts.append(f"'{cell}")
-        else:
-            texts.append(cell)
-    line = io.StringIO(newline="")
-    csv.writer(line, lineterminator="\r\n").writerow(texts)
-    return line.getvalue().encode("utf-8")
+    return Number(written) if isinstance(value, int | float) else written
 
 
 def _restored(text: str) -> str:

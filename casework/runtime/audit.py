@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
-import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
@@ -33,8 +30,6 @@ COLUMNS: Final = (
 
 UNCONFIRMED: Final = "unconfirmed"
 """The end of the call was never seen: the document may have been seen, and paid for, twice."""
-
-_FORMULA: Final = re.compile("'*[=+\\-@\t\r\n\uff1d\uff0b\uff0d\uff20]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,14 +119,6 @@ def audit(store: CheckpointStore, cases: Iterable[str]) -> Iterator[AuditRow | U
 def audit_all(store: CheckpointStore) -> Iterator[AuditRow | Unreadable]:
     """Yield who saw each case of a store."""
     yield from audit(store, every_case(store))
-
-
-def csv_line(cells: Iterable[str]) -> bytes:
-    """Write a line of a table that a spreadsheet opens without running any of it."""
-    line = io.StringIO(newline="")
-    safe = [f"'{cell}" if _FORMULA.match(cell) else cell for cell in cells]
-    csv.writer(line, lineterminator="\r\n").writerow(safe)
-    return line.getvalue().encode("utf-8", "backslashreplace")
 
 
 def _local(text: str) -> str:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import datetime
 from decimal import Decimal
 from typing import Final
+
+from casework.checkpoints.timestamps import write_time
 
 UNKNOWN: Final = "unknown"
 
@@ -19,9 +21,7 @@ def local_time(moment: datetime | None) -> str:
 
 def utc_time(moment: datetime | None) -> str | None:
     """Return a moment as JSON carries it: UTC, with Z."""
-    if moment is None:
-        return None
-    return moment.astimezone(UTC).isoformat().replace("+00:00", "Z")
+    return None if moment is None else write_time(moment)
 
 
 def duration(seconds: float | None) -> str:

@@ -182,7 +182,8 @@ def _write_audit(
     invocation: Invocation, rows: Iterable[AuditRow | Unreadable], form: AuditFormat
 ) -> int:
     """Write the rows and return how many cases could not be read."""
-    from casework.runtime.audit import COLUMNS, Unreadable, csv_line
+    from casework.runner.csv_table import csv_line
+    from casework.runtime.audit import COLUMNS, Unreadable
 
     terminal, table, damaged = invocation.terminal, list[tuple[str, ...]](), 0
     if form is AuditFormat.CSV:

@@ -14,6 +14,8 @@ from casework.runner.csv_table import (
     BYTE_ORDER_MARK,
     COLUMNS_MAX,
     CsvOptions,
+    Number,
+    csv_line,
     csv_lines,
     read_csv,
 )
@@ -50,6 +52,12 @@ def raw(outputs: Iterable[JSON], options: CsvOptions | None = None) -> list[list
     cells = list(csv.reader(io.StringIO(content.decode("utf-8-sig"), newline="")))
     first = cells[0].index("cost.currency") + 1
     return [line[first:] for line in cells]
+
+
+def test_a_line_runs_nothing_and_keeps_its_numbers() -> None:
+    """A text that begins like a formula is neutralised, a negative number is not."""
+    assert b"'=a,plain,-1\r\n" == csv_line(["=a", "plain", Number("-1")])
+    assert b"=a\r\n" == csv_line(["=a"], neutralise=False)
 
 
 def test_answers_are_flattened_by_json_pointer() -> None:
