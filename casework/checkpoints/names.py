@@ -103,11 +103,6 @@ def snapshot_path(generation: int) -> str:
     return f"snapshots/{generation:010d}.json"
 
 
-def operation_folder(ophash: str) -> str:
-    """Return the package path of an operation's folder."""
-    return f"llm/operations/{ophash}"
-
-
 def request_path(ophash: str) -> str:
     """Return the package path of an operation's request."""
     return f"llm/operations/{ophash}/request.json"

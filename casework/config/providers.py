@@ -130,9 +130,7 @@ class ProviderConfig(BaseModel):
     """Permit plain HTTP to an address beyond loopback."""
     provider_class: ProviderClass = Field(alias="class", default_factory=nearest_class)
     """How far the document travels; derived from the address, a mark may only tighten it."""
-    model: StrictStr = Field(
-        default_factory=lambda data: DEFAULT_MODELS.get(data.get("adapter"), "")
-    )
+    model: StrictStr = Field(default_factory=default_model)
     """The model's name as the server knows it."""
     api_key_env: tuple[StrictStr, ...] = ()
     """Names of the environment variables that hold the keys; a single name is taken too."""

@@ -71,7 +71,7 @@ class LLMGateway:
 
         Contacts nobody and reads no key.
         """
-        return judge(self.config, self.config.privacy_profile.narrowed_by(profile))
+        return judge(self.config, profile)
 
     def plan(self, request: LLMRequest, policy: RoundPolicy = RoundPolicy.DURABLE) -> Plan:
         """Decide whom a round for this request would ask, without contacting anybody.

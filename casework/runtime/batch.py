@@ -27,7 +27,6 @@ from casework.runtime.session_tally import SessionTally
 from casework.runtime.work_queue import Pause, Work, WorkQueue
 
 CONCURRENCY: Final = 8
-CONCURRENCY_MAX: Final = 64
 BUSY_SECONDS: Final = 0.2
 BUSY_SECONDS_MAX: Final = 5.0
 STALE_SECONDS: Final = 0.05

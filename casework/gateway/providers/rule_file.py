@@ -22,7 +22,6 @@ from casework.config.toml_document import TomlDocument
 from casework.gateway.providers.bounded_pattern import UnboundedPatternError, compile_bounded
 from casework.strict_json import JSON
 
-FORMAT: Final = "casework-rules/1"
 FIELDS_MAX: Final = 200
 RULES_MAX: Final = 500
 

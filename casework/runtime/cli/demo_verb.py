@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from casework.runtime.workspace import Workspace
 
 DEFAULT_FOLDER: Final = "casework-demo"
-CONCURRENCY: Final = 8
 MODEL_CONCURRENCY: Final = 2
 SETTLED: Final = (ExitCode.SUCCESS, ExitCode.SOME_ERROR, ExitCode.SOME_WAITING)
 RULES_LABEL: Final = "answers by rules in this process: no model"
@@ -75,7 +74,7 @@ def demo(
     workspace = Workspace.open(Project(folder), config_file=config_file)
     imported = _import(prepared, workspace, terminal)
     pipeline = workspace.pipeline(prepared.pipeline_file(model=small_model))
-    options = BatchOptions(concurrency=MODEL_CONCURRENCY if small_model else CONCURRENCY)
+    options = BatchOptions(concurrency=MODEL_CONCURRENCY) if small_model else BatchOptions()
     result = RunSession(PipelineRun(workspace, pipeline, options=options), terminal).execute()
     report = DemoReport.gather(prepared, workspace, pipeline, imported=imported, result=result)
     if terminal.as_json:
