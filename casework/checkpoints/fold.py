@@ -21,7 +21,7 @@ from casework.checkpoints.records import (
 from casework.strict_json import parse
 
 RECENT_MAX: Final = 64
-"""Changed states kept in the small upper layer; also the distance of snapshots."""
+"""Generations whose changed states are kept in the small upper layer."""
 
 Encoded: TypeAlias = "OperationState | bytes"
 """A state, or its stored form that nobody has looked at yet."""

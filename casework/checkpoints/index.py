@@ -354,6 +354,11 @@ class PackageIndex:
                     self._path.with_name(self._path.name + suffix).unlink()
 
 
+def sqlite_version() -> str:
+    """Return the version of the SQLite library that keeps the index, like ``3.45.1``."""
+    return sqlite3.sqlite_version
+
+
 _INHERITED: Final[list[sqlite3.Connection | None]] = []
 """Connections of a parent process, kept alive so that nothing closes them here."""
 

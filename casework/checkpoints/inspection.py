@@ -11,7 +11,7 @@ from pathlib import Path
 from casework.checkpoints.fields import parse_object
 from casework.checkpoints.folder_storage import FolderStorage
 from casework.checkpoints.names import outcome_path, request_path
-from casework.checkpoints.package_files import named_entry, read_checked
+from casework.checkpoints.package_files import read_named
 from casework.checkpoints.package_reader import PackageReader
 from casework.checkpoints.records import (
     CommitKind,
@@ -119,10 +119,7 @@ class Inspection:
             PackageNotFound: No commit names it.
             IntegrityError: It is gone or is not what was committed.
         """
-        entry = named_entry(self._reader, self.head, path)
-        if entry is None:
-            raise PackageNotFound("no commit names this file", where=path)
-        return read_checked(self._reader, entry)
+        return read_named(self._reader, self.head, path)
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from casework.checkpoints.names import check_id, safe_relative_path
 from casework.checkpoints.package_reader import VERIFY_REMEDY, PackageReader
 from casework.checkpoints.records import FileEntry
 from casework.checkpoints.storage import NotFound, Storage, is_safe_path
-from casework.errors import FormatError, IntegrityError
+from casework.errors import FormatError, IntegrityError, PackageNotFound
 from casework.strict_json import sha256_hex
 
 _CHANGEABLE: Final = frozenset({"case", "llm", "review"})
@@ -57,6 +57,19 @@ def named_entry(reader: PackageReader, head: PackageHead, path: str) -> FileEntr
             if entry.path == path:
                 return entry
     return None
+
+
+def read_named(reader: PackageReader, head: PackageHead, path: str) -> bytes:
+    """Return the bytes of a file of a package, checked against its digest.
+
+    Raises:
+        PackageNotFound: No commit names it.
+        IntegrityError: It is gone or is not what was committed.
+    """
+    entry = named_entry(reader, head, path)
+    if entry is None:
+        raise PackageNotFound("no commit names this file", where=path)
+    return read_checked(reader, entry)
 
 
 def named_files(folder: str, files: Mapping[str, bytes]) -> list[tuple[FileEntry, bytes]]:

@@ -22,6 +22,8 @@ from casework.strict_json import JSON, JSONObject, canonical, digest, is_sha256_
 PACKAGE_FORMAT: Final = "casework-package/1"
 COMMIT_SCHEMA: Final = "casework-commit/1"
 OPERATION_SCHEMA: Final = "llm-operation/1"
+REQUEST_SCHEMA: Final = "llm-request/1"
+OUTCOME_SCHEMA: Final = "llm-outcome/1"
 
 _SELF: Final = "self_sha256"
 

@@ -16,17 +16,19 @@ from typing import Final
 
 from casework.checkpoints.fields import Fields
 from casework.checkpoints.fold import (
+    RECENT_MAX,
     Encoded,
     PackageHead,
     Tally,
     Waiting,
 )
-from casework.checkpoints.records import PackageStatus, Routing, seal, unseal
+from casework.checkpoints.records import OperationStatus, PackageStatus, Routing, seal, unseal
 from casework.errors import CheckpointError, FormatError, IntegrityError
 from casework.strict_json import JSONObject, canonical, sha256_hex
 
 SNAPSHOT_SCHEMA: Final = "casework-snapshot/1"
-INTERVAL: Final = 64
+INTERVAL: Final = RECENT_MAX
+"""Generations between two snapshots: as many as a head keeps in its upper layer."""
 
 _OPENING: Final = b'{"header":'
 _STATES: Final = b',"operations":{'
@@ -149,7 +151,7 @@ def waiting_operations(head: PackageHead) -> tuple[str, ...]:
     while link is not None:
         ophash, link = link
         state = head.operations[ophash]
-        if state.status.value == "BLOCKED" and state.resumed_as is None:
+        if state.status is OperationStatus.BLOCKED and state.resumed_as is None:
             found[ophash] = None
     return tuple(found)
 

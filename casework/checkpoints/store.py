@@ -26,7 +26,7 @@ from casework.checkpoints.package_files import (
     case_folders,
     named_entry,
     named_files,
-    read_checked,
+    read_named,
 )
 from casework.checkpoints.package_reader import PackageReader
 from casework.checkpoints.package_writer import PackageWriter, stale
@@ -330,11 +330,8 @@ class CheckpointStore:
             PackageNotFound: No commit names such a file.
             IntegrityError: The bytes are gone or are not those that were committed.
         """
-        head, reader = self.open(case_id), self._reader(case_id)
-        entry = named_entry(reader, head, path)
-        if entry is None:
-            raise PackageNotFound("no commit names this file", where=path)
-        return read_checked(reader, entry)
+        head = self.open(case_id)
+        return read_named(self._reader(case_id), head, path)
 
     def inspect(self, case_id: str) -> Inspection:
         """Return a read-only view of a case's package; it takes no lock."""

@@ -8,7 +8,13 @@ from typing import Final
 
 from casework.checkpoints.fields import parse_object
 from casework.checkpoints.names import request_path
-from casework.checkpoints.records import OperationState, OperationStatus, PackageIdentity
+from casework.checkpoints.records import (
+    OUTCOME_SCHEMA,
+    REQUEST_SCHEMA,
+    OperationState,
+    OperationStatus,
+    PackageIdentity,
+)
 from casework.checkpoints.timestamps import read_time
 from casework.errors import FormatError
 from casework.strict_json import JSONObject, digest
@@ -31,7 +37,7 @@ def request_objections(
         yield error.message
         return
     expected = {
-        "schema": "llm-request/1",
+        "schema": REQUEST_SCHEMA,
         "operation_id": state.operation_id,
         "analysis_revision": state.analysis_revision,
         "case_id": identity.case_id,
@@ -58,7 +64,7 @@ def outcome_objections(
     except FormatError as error:
         yield error.message
         return
-    if outcome.get("schema") != "llm-outcome/1":
+    if outcome.get("schema") != OUTCOME_SCHEMA:
         yield "it is not an outcome that this version reads"
         return
     if outcome.get("round") != after.rounds_completed:

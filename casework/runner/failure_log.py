@@ -9,6 +9,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Final
 
+from casework.checkpoints.store import DEFAULT_PHASE
 from casework.checkpoints.timestamps import write_time
 from casework.errors import CaseworkError
 from casework.strict_json import JSON, canonical
@@ -16,13 +17,12 @@ from casework.strict_json import JSON, canonical
 LOG_BYTES_MAX: Final = 1 << 20
 BACKUPS: Final = 3
 
-BUILDING_CASE: Final = "BUILDING_CASE"
 CASEBUILDING_LABEL: Final = "Casebuilding"
 
 
 def context_of(phase: str) -> str:
     """Return the label under which a failure in this phase is shown."""
-    return CASEBUILDING_LABEL if phase == BUILDING_CASE else phase
+    return CASEBUILDING_LABEL if phase == DEFAULT_PHASE else phase
 
 
 class FailureLog:

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
 
-from casework.checkpoints.records import operation_hash
+from casework.checkpoints.records import REQUEST_SCHEMA, operation_hash
 from casework.config.privacy_profile import PrivacyProfile
 from casework.gateway.messages import LLMRequest
 from casework.strict_json import JSON, JSONObject, canonical, digest
-
-REQUEST_SCHEMA: Final = "llm-request/1"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

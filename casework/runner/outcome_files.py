@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final, assert_never
 
-from casework.checkpoints.records import OperationError, OperationStatus
+from casework.checkpoints.records import OUTCOME_SCHEMA, OperationError, OperationStatus
 from casework.checkpoints.timestamps import read_time, write_time
 from casework.errors import FormatError
 from casework.gateway.outcomes import (
@@ -30,8 +30,6 @@ from casework.strict_json import (
     parse,
     text_or_none,
 )
-
-OUTCOME_SCHEMA: Final = "llm-outcome/1"
 
 _RESULTS: Final = {
     "success": OperationStatus.SUCCESS,

@@ -9,7 +9,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Final
 
-from casework.checkpoints import index as index_module
+from casework.checkpoints.index import sqlite_version
 from casework.config.gateway_config import GatewayConfig
 from casework.config.privacy_profile import ProviderClass
 from casework.errors import CaseworkError, ConfigurationError
@@ -171,8 +171,7 @@ def _ground(project: Project) -> Iterator[Check]:
 
 
 def _sqlite() -> Check:
-    # The library has its door in the index; this only asks which version stands behind it.
-    version = str(vars(index_module)["sqlite3"].sqlite_version)
+    version = sqlite_version()
     number = tuple(int(part) for part in version.split("."))
     if WAL_FAULT_FIRST <= number <= WAL_FAULT_LAST:
         return Check(
