@@ -11,7 +11,7 @@ from casework.checkpoints.store import CheckpointStore
 from casework.errors import CaseworkError, CheckpointError
 from casework.runner.exposure import Exposure, exposures
 from casework.runtime import phrases
-from casework.runtime.status_breakdown import every_case
+from casework.runtime.index_pages import every_case
 from casework.strict_json import JSONObject
 
 COLUMNS: Final = (

@@ -1,8 +1,8 @@
-"""Asking again: what failed or is blocked lives on under a new id, and the old outcomes stay."""
+"""Asking again: what did not succeed lives on under a new id, and the old outcomes stay."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -12,7 +12,8 @@ from casework.checkpoints.index_rows import IndexedOperation
 from casework.checkpoints.records import OperationStatus
 from casework.checkpoints.store import CheckpointStore
 from casework.errors import LockBusy, NotDue, OperationConflict
-from casework.runtime.inbox import operations_in, reason_of, same_reason
+from casework.runtime.inbox import reason_of, same_reason
+from casework.runtime.index_pages import operations_in
 from casework.runtime.operation_ids import later_campaigns
 from casework.runtime.workspace import require_cases
 
@@ -50,11 +51,11 @@ def stopped_operations(
     reason: str | None = None,
     cases: Iterable[str] = (),
 ) -> Iterator[IndexedOperation]:
-    """Yield the failed and blocked operations that a person chose.
+    """Yield the operations without an answer that a person chose.
 
     Args:
         store: Where.
-        statuses: Which of ERROR and BLOCKED.
+        statuses: Which of ERROR, BLOCKED and RETRY_PENDING.
         reason: Only those with this code.
         cases: Only these cases; none means all.
 
@@ -66,13 +67,18 @@ def stopped_operations(
     if chosen:
         require_cases(store, chosen)
         for case_id in chosen:
-            found = [o for o in store.index.operations(case_id) if o.status in wanted]
+            found = [o for o in store.index.operations(case_id) if _stopped(o, wanted)]
             yield from (o for o in found if reason is None or same_reason(o, reason))
         return
     for status in wanted:
         for operation in operations_in(store.index, status):
-            if reason is None or same_reason(operation, reason):
+            if _stopped(operation, wanted) and (reason is None or same_reason(operation, reason)):
                 yield operation
+
+
+def _stopped(operation: IndexedOperation, wanted: Collection[OperationStatus]) -> bool:
+    """Tell whether an operation is in one of the states; one just begun anew is not stopped."""
+    return operation.status in wanted and operation.rounds_completed > 0
 
 
 def ask_again(store: CheckpointStore, operations: Iterable[IndexedOperation]) -> Iterator[Again]:

@@ -10,6 +10,7 @@ from casework.checkpoints.index import PackageIndex
 from casework.checkpoints.index_rows import IndexedOperation
 from casework.checkpoints.records import OperationStatus
 from casework.gateway.errors import FailureKind
+from casework.runtime.index_pages import operations_in
 
 PERSON_CODES: Final = frozenset(
     {
@@ -21,33 +22,6 @@ PERSON_CODES: Final = frozenset(
     }
 )
 """Errors about the document itself; asking again would not help, a person might."""
-
-PAGE: Final = 1000
-
-
-STATES: Final = (
-    OperationStatus.SUCCESS,
-    OperationStatus.ERROR,
-    OperationStatus.BLOCKED,
-    OperationStatus.RETRY_PENDING,
-    None,
-)
-
-
-def every_operation(index: PackageIndex) -> Iterator[IndexedOperation]:
-    """Yield every current operation, state by state; planned ones last."""
-    for status in STATES:
-        yield from operations_in(index, status)
-
-
-def operations_in(
-    index: PackageIndex, status: OperationStatus | None
-) -> Iterator[IndexedOperation]:
-    """Yield every current operation in one state, in the order of the cases."""
-    after = ("", "")
-    while page := index.in_status(status, after=after, limit=PAGE):
-        yield from page
-        after = (page[-1].case_id, page[-1].ophash)
 
 
 def inbox_items(index: PackageIndex, *, reason: str | None = None) -> Iterator[IndexedOperation]:

@@ -17,7 +17,7 @@ from casework.gateway.privacy import Eligibility
 from casework.runner.case_runner import OperationResult
 from casework.runner.pipeline import Pipeline
 from casework.runtime.batch import Batch, BatchOptions, BatchReport
-from casework.runtime.inbox import every_operation
+from casework.runtime.index_pages import every_operation
 from casework.runtime.interruption import Interruption
 from casework.runtime.operation_ids import pipeline_id
 from casework.runtime.requests import NamedText, RequestBuilder
@@ -167,21 +167,22 @@ class PipelineRun:
 
         One finished operation is compared for each id, without calling anybody, since every run
         before this one has kept its ids pure. An id is refused while it has work to run; where
-        nothing is left to run, its newest campaign is, so that an edited prompt is never answered
-        with old results in silence.
+        nothing is left to run, its newest campaign with answers is, so that an edited prompt is
+        never answered with old results in silence.
         """
         to_run = {operation.operation_id for operation in self._sample(_TO_RUN)}
         active = {pipeline_id(operation_id, self._specs) for operation_id in to_run}
         samples: dict[str, list[IndexedOperation]] = {}
         for operation in self._sample(_SETTLED):
             samples.setdefault(operation.operation_id, []).append(operation)
-        for operation_id, found in samples.items():
-            base = pipeline_id(operation_id, self._specs)
+        for base in self._specs:
             campaigns = [i for i in samples if pipeline_id(i, self._specs) == base]
-            newest = operation_id == max(campaigns, key=lambda i: (len(i), i))
-            finished = found[0].status is OperationStatus.SUCCESS
-            if operation_id in to_run or (base not in active and newest and finished):
-                await self._compare_one_of(found[:COMPARED_MAX])
+            answered = [i for i in campaigns if samples[i][0].status is OperationStatus.SUCCESS]
+            compared = {i for i in campaigns if i in to_run}
+            if base not in active and answered:
+                compared.add(max(answered, key=lambda i: (len(i), i)))
+            for operation_id in sorted(compared):
+                await self._compare_one_of(samples[operation_id][:COMPARED_MAX])
 
     async def _compare_one_of(self, operations: Sequence[IndexedOperation]) -> None:
         """Compare the first of some finished operations that can be read."""

@@ -20,7 +20,7 @@ from casework.checkpoints.store import CheckpointStore
 from casework.errors import CheckpointError, LockBusy
 from casework.runner.outcome_files import read_outcome
 from casework.runtime.calls import calls_of
-from casework.runtime.session_tally import Usage
+from casework.runtime.session_tally import UsageTally
 
 RECORD_BYTES_MAX: Final = 1 << 20
 TOTALS_FILE: Final = "totals.json"
@@ -42,7 +42,7 @@ class UsageRecord(BaseModel):
     cost: dict[str, Decimal] = {}
 
     @classmethod
-    def of(cls, usage: Usage) -> UsageRecord:
+    def of(cls, usage: UsageTally) -> UsageRecord:
         """Take over what was counted."""
         return cls(
             calls=usage.calls,
@@ -202,7 +202,7 @@ class SessionRecords:
 
 def recount(store: CheckpointStore) -> UsageRecord:
     """Count the calls of every committed round of every package that can be read."""
-    usage = Usage()
+    usage = UsageTally()
     for case_id in store.list():
         with suppress(CheckpointError):
             for state in store.open(case_id).operations.values():

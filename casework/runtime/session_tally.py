@@ -18,7 +18,7 @@ _BUCKET_SECONDS: Final = 5
 
 
 @dataclass(slots=True)
-class Usage:
+class UsageTally:
     """Tokens and money of some calls; what is unknown is counted, never taken for zero."""
 
     calls: int = 0
@@ -76,7 +76,7 @@ class SessionTally:
         self.rounds = 0
         self.calls = 0
         """Calls that this session made."""
-        self.usage = Usage()
+        self.usage = UsageTally()
         """What its rounds used, those included whose calls an earlier session had made."""
         self.providers: dict[str, ProviderTally] = {}
         self.reasons: Counter[str] = Counter()

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 from enum import StrEnum
 
 from casework.checkpoints.index_rows import IndexedOperation
 from casework.checkpoints.names import outcome_path
 from casework.checkpoints.records import OperationStatus
 from casework.checkpoints.store import CheckpointStore
-from casework.errors import CheckpointError, StorageError
+from casework.errors import CheckpointError
 from casework.runner.outcome_files import read_outcome
-from casework.runtime.inbox import PAGE, every_operation, reason_of
+from casework.runtime.inbox import reason_of
+from casework.runtime.index_pages import every_operation
 
 
 class Cut(StrEnum):
@@ -33,22 +33,6 @@ def breakdown(store: CheckpointStore, cut: Cut) -> dict[str, Counter[str]]:
             state = operation.status.value if operation.status else "WAITING"
             table.setdefault(key, Counter())[state] += 1
     return table
-
-
-def every_case(store: CheckpointStore) -> Iterator[str]:
-    """Yield the id of every case in order; from the packages where the index cannot be used.
-
-    So what only looks also works in a folder that may not be written.
-    """
-    try:
-        page = store.index.packages(limit=PAGE)
-    except StorageError:
-        yield from store.list()
-        return
-    while page:
-        for package in page:
-            yield package.case_id
-        page = store.index.packages(after=page[-1].case_id, limit=PAGE)
 
 
 def _key(store: CheckpointStore, operation: IndexedOperation, cut: Cut) -> str | None:

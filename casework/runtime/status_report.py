@@ -22,7 +22,7 @@ from casework.runtime.travel import travel_sentence
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class ProjectSettings:
     """What could be read of a project's settings; a look back needs none of them."""
 
     config: GatewayConfig | None
@@ -36,18 +36,20 @@ class Settings:
         return judge(self.config, None) if self.config else ()
 
 
-def read_settings(project: Project, pipeline_file: Path | None = None) -> Settings:
+def read_settings(project: Project, pipeline_file: Path | None = None) -> ProjectSettings:
     """Read settings and pipeline as far as they can be read."""
     config: GatewayConfig | None = None
     try:
         config = GatewayConfig.load(project.config_file)
         pipeline = Pipeline.load(project.pipeline_file(pipeline_file))
     except ConfigurationError as error:
-        return Settings(config, None, error)
-    return Settings(config, pipeline, None)
+        return ProjectSettings(config, None, error)
+    return ProjectSettings(config, pipeline, None)
 
 
-def project_status(project: Project, store: CheckpointStore, settings: Settings) -> StatusView:
+def project_status(
+    project: Project, store: CheckpointStore, settings: ProjectSettings
+) -> StatusView:
     """Gather the status; cheap, however many cases there are, unless many of them failed."""
     index, records = store.index, SessionRecords(store)
     interrupted = _interrupted(store)

@@ -85,7 +85,7 @@ def export(
     from casework.runner.csv_table import CsvOptions, csv_lines
     from casework.runner.export import jsonl_lines
     from casework.runtime.export_rows import export_rows
-    from casework.runtime.status_breakdown import every_case
+    from casework.runtime.index_pages import every_case
     from casework.runtime.workspace import existing_store, require_cases
 
     project = invocation.project()

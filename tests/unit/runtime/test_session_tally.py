@@ -7,7 +7,7 @@ from decimal import Decimal
 from casework.runtime import phrases
 from casework.runtime.calls import Call, calls_of
 from casework.runtime.session_record import UsageRecord
-from casework.runtime.session_tally import ETA_COMPLETIONS_MIN, SessionTally, Usage
+from casework.runtime.session_tally import ETA_COMPLETIONS_MIN, SessionTally, UsageTally
 from casework.runtime.status_view import usage_line
 
 
@@ -63,7 +63,7 @@ def test_the_memory_of_a_tally_is_bounded() -> None:
 
 def test_unknown_tokens_and_prices_are_called_unknown() -> None:
     """Calls that told nothing leave sums unknown, never zero."""
-    usage = Usage()
+    usage = UsageTally()
     usage.add(call())
     assert "calls 1  tokens in unknown out unknown  cost unknown" == usage_line(
         UsageRecord.of(usage)
@@ -72,7 +72,7 @@ def test_unknown_tokens_and_prices_are_called_unknown() -> None:
 
 def test_known_and_unknown_parts_are_told_apart() -> None:
     """A known price stands beside the number of calls without one."""
-    usage = Usage()
+    usage = UsageTally()
     usage.add(call(tokens=10, cost="0.25"))
     usage.add(call("timeout"))
     line = usage_line(UsageRecord.of(usage))
@@ -82,7 +82,7 @@ def test_known_and_unknown_parts_are_told_apart() -> None:
 
 def test_a_call_that_reached_nobody_used_nothing() -> None:
     """A refused connection is a call, but no unknown cost."""
-    usage = Usage()
+    usage = UsageTally()
     usage.add(call("connect_error", sent=False))
     assert (1, 0, 0) == (usage.calls, usage.calls_without_tokens, usage.calls_without_price)
 

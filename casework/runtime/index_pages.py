@@ -1,0 +1,54 @@
+"""Walking over all that the index knows, page by page, however much it is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from casework.checkpoints.index import PackageIndex
+from casework.checkpoints.index_rows import IndexedOperation
+from casework.checkpoints.records import OperationStatus
+from casework.checkpoints.store import CheckpointStore
+from casework.errors import StorageError
+
+PAGE: Final = 1000
+
+STATES: Final = (
+    OperationStatus.SUCCESS,
+    OperationStatus.ERROR,
+    OperationStatus.BLOCKED,
+    OperationStatus.RETRY_PENDING,
+    None,
+)
+
+
+def every_case(store: CheckpointStore) -> Iterator[str]:
+    """Yield the id of every case in order; from the packages where the index cannot be used.
+
+    So what only looks also works in a folder that may not be written.
+    """
+    try:
+        page = store.index.packages(limit=PAGE)
+    except StorageError:
+        yield from store.list()
+        return
+    while page:
+        for package in page:
+            yield package.case_id
+        page = store.index.packages(after=page[-1].case_id, limit=PAGE)
+
+
+def every_operation(index: PackageIndex) -> Iterator[IndexedOperation]:
+    """Yield every current operation, state by state; planned ones last."""
+    for status in STATES:
+        yield from operations_in(index, status)
+
+
+def operations_in(
+    index: PackageIndex, status: OperationStatus | None
+) -> Iterator[IndexedOperation]:
+    """Yield every current operation in one state, in the order of the cases."""
+    after = ("", "")
+    while page := index.in_status(status, after=after, limit=PAGE):
+        yield from page
+        after = (page[-1].case_id, page[-1].ophash)
