@@ -29,7 +29,8 @@ ASTRAY: Final = {
     "OLLAMA_HOST": "203.0.113.97:11434",
 }
 
-SECONDS_MAX: Final = 60.0
+SECONDS_MAX: Final = 180.0
+"""When a child counts as hanging; a busy machine may take its time."""
 _numbers = itertools.count()
 
 

@@ -8,7 +8,7 @@ import sqlite3
 import traceback
 import zipfile
 from collections.abc import Iterable, Mapping
-from contextlib import closing
+from contextlib import closing, suppress
 from enum import StrEnum
 from pathlib import Path, PurePosixPath
 from typing import Final
@@ -94,7 +94,11 @@ def _opened(name: str, content: bytes) -> dict[str, bytes]:
             for member in archive.namelist():
                 opened |= _opened(f"{name}!/{member}", archive.read(member))
     if content.startswith(b"SQLite format 3\0"):
-        with closing(sqlite3.connect(":memory:")) as database:
+        # A process that was killed may leave half a transaction; then the bytes must do.
+        with (
+            suppress(sqlite3.DatabaseError),
+            closing(sqlite3.connect(":memory:")) as database,
+        ):
             database.deserialize(content)
             opened[f"{name}!/dump"] = "\n".join(database.iterdump()).encode()
     return opened

@@ -16,7 +16,7 @@ from casework.errors import ConfigurationError
 from casework.gateway.llm_gateway import LLMGateway
 from casework.runtime.cli.exit_codes import ExitCode
 from tests.contract.privacy.faulty_upstream import faulty_server
-from tests.contract.privacy.guarded import start_guarded
+from tests.contract.privacy.guarded import SECONDS_MAX, start_guarded
 from tests.contract.privacy.marked_project import (
     SECRETS,
     MarkedProject,
@@ -93,7 +93,8 @@ async def _kill(story: Story, asked: asyncio.Event) -> None:
     run, _ = await start_guarded(
         story.project.folder, "casework", "run", "--once", "-v", environ=SECRETS
     )
-    await asked.wait()
+    async with asyncio.timeout(SECONDS_MAX):
+        await asked.wait()
     run.kill()
     stdout, stderr = await run.communicate()
     assert b"" == stdout
