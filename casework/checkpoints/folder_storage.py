@@ -126,9 +126,10 @@ class FolderStorage:
             self._discard(drafts)
 
     def _write_out(self, files: Sequence[tuple[str, bytes]], drafts: Drafts) -> None:
+        looked_at: set[str] = set()
         for path, content in files:
             with self._explained("write", path):
-                draft = self._begin(_parent(path))
+                draft = self._begin(_parent(path), looked_at)
                 drafts.append((path, content, draft))
                 self._disk.write(draft, content)
                 if len(drafts) > 1:
@@ -138,9 +139,8 @@ class FolderStorage:
             with self._explained("sync", path):
                 self._disk.sync(draft)
 
-    def _begin(self, folder: str) -> Draft:
-        if folder not in self._durable:
-            self._refuse_links(folder)
+    def _begin(self, folder: str, looked_at: set[str]) -> Draft:
+        self._refuse_links(folder, looked_at)
         try:
             return self._disk.begin(self._full(folder))
         except FileNotFoundError:
@@ -179,15 +179,19 @@ class FolderStorage:
                 self._disk.make_folder(full)
             self._disk.sync_folder(os.path.dirname(full))  # noqa: PTH120 - a string for speed
 
-    def _refuse_links(self, folder: str) -> None:
+    def _refuse_links(self, folder: str, looked_at: set[str]) -> None:
+        """Refuse a folder that is reached through a link, unless it was looked at before."""
         for ancestor in _ancestors(folder):
-            if ancestor and self._disk.is_link(self._full(ancestor)):
+            if not ancestor or ancestor in self._durable or ancestor in looked_at:
+                return
+            if self._disk.is_link(self._full(ancestor)):
                 raise StorageError(
                     "a link stands where a folder of ours should be",
                     code="link_in_path",
                     where=ancestor,
                     remedy="remove the link; packages are never written through links",
                 )
+            looked_at.add(ancestor)
 
     def _publish_early(self, path: str, content: bytes, draft: Draft) -> None:
         with self._explained("name", path):

@@ -182,7 +182,8 @@ class CheckpointStore:
                 return known
             self._clear_unborn(case_folder(case_id))
             with suppress(StorageError):
-                self.index.forget(case_id)
+                if self.index.generation(case_id):
+                    self.index.forget(case_id)
             self._mark_unsure(case_id)
             identity = PackageIdentity(
                 case_id=case_id, package_id=package_id, created_at=self._now()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -354,22 +355,32 @@ def test_a_blocked_operation_lives_on_under_a_new_id(workshop: Workshop) -> None
     assert PackageStatus.SUCCESS == head.status
 
 
-def test_only_blocked_and_failed_operations_can_be_resumed(workshop: Workshop) -> None:
-    """A failed one at once; a pending, finished or unknown one not at all."""
+def test_what_succeeded_or_never_ran_cannot_be_resumed(workshop: Workshop) -> None:
+    """A failed one at once; a finished, unknown or never begun one not at all."""
     head = workshop.run(workshop.create(), "fails", "error")
-    head = workshop.run(head, "waits", "temporary_failure")
     head = workshop.run(head, "done")
-    for name, refusal in (
-        ("waits", IllegalTransition),
-        ("done", IllegalTransition),
-        ("unknown", PackageNotFound),
-    ):
-        with pytest.raises(refusal):
-            workshop.store.resume(CASE, head.package_id, name, new_operation_id="x")
     with pytest.raises(OperationConflict):
         workshop.store.resume(CASE, head.package_id, "fails", new_operation_id="done")
     head = workshop.store.resume(CASE, head.package_id, "fails", new_operation_id="x")
     assert 0 == head.tally.failed
+    for name, refusal in (
+        ("x", IllegalTransition),
+        ("done", IllegalTransition),
+        ("unknown", PackageNotFound),
+    ):
+        with pytest.raises(refusal):
+            workshop.store.resume(CASE, head.package_id, name, new_operation_id="y")
+
+
+def test_an_operation_that_waits_can_be_left_for_another(workshop: Workshop) -> None:
+    """Changed settings leave a way on: the old id is history, and only the new one is due."""
+    head = workshop.run(workshop.create(), "waits", "temporary_failure")
+    head = workshop.store.resume(CASE, head.package_id, "waits", new_operation_id="anew")
+    assert (1, PackageStatus.RETRY_PENDING) == (head.tally.pending, head.status)
+    later = workshop.at + timedelta(days=1)
+    assert ["anew"] == [o.operation_id for o in workshop.store.index.due(later, 9)]
+    with pytest.raises(IllegalTransition):
+        workshop.store.commit(workshop.change(head, "waits"))
 
 
 def test_a_resumption_waits_for_nobody(tmp_path: Path) -> None:
