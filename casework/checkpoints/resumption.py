@@ -1,4 +1,4 @@
-"""Letting a blocked or failed operation live on under a new id."""
+"""Letting an operation that did not succeed live on under a new id."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from datetime import datetime
 from casework.checkpoints.fold import PackageHead
 from casework.checkpoints.names import check_id
 from casework.checkpoints.records import OperationState, OperationStatus, operation_hash
-from casework.checkpoints.transitions import successor_of
+from casework.checkpoints.transitions import may_live_on, successor_of
 from casework.errors import IllegalTransition, NotDue, OperationConflict, PackageNotFound
 
 
@@ -24,7 +24,7 @@ def resumed(
 
     Raises:
         PackageNotFound: There is no such operation.
-        IllegalTransition: It is neither blocked nor failed.
+        IllegalTransition: It succeeded, or no round of it was run yet.
         OperationConflict: It was resumed before, or the new id is used.
         NotDue: It is blocked, and its retry time has not come.
     """
@@ -34,7 +34,7 @@ def resumed(
     state = head.operations.get(ophash)
     if state is None:
         raise PackageNotFound("the case has no such operation", code="operation_not_found")
-    if state.status not in (OperationStatus.BLOCKED, OperationStatus.ERROR):
+    if not may_live_on(state):
         raise IllegalTransition(f"an operation that is {state.status.value} cannot be resumed")
     if state.resumed_as is not None:
         raise OperationConflict(

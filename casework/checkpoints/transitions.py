@@ -94,6 +94,8 @@ def _round_objections(head: PackageHead, step: Step) -> Iterator[str]:
 def _continuation_objections(before: OperationState, after: OperationState) -> Iterator[str]:
     if before.status is not OperationStatus.RETRY_PENDING:
         yield f"nothing runs after {before.status.value}"
+    if before.resumed_as is not None:
+        yield "nothing runs under an id that was left for another"
     if _identity(before) != _identity(after):
         yield "what an operation was begun with never changes"
     if before.request_fingerprint and _frozen(before) != _frozen(after):
@@ -155,7 +157,7 @@ def _resumption_objections(head: PackageHead, step: Step) -> Iterator[str]:
         return
     (after,), (successor,) = old, new
     before = head.operations[after.ophash]
-    if before.status not in (OperationStatus.BLOCKED, OperationStatus.ERROR):
+    if not may_live_on(before):
         yield f"an operation that is {before.status.value} cannot be resumed"
     if before.resumed_as is not None:
         yield "the operation was resumed before"
@@ -167,8 +169,17 @@ def _resumption_objections(head: PackageHead, step: Step) -> Iterator[str]:
         yield "the new operation does not begin as the old one's successor"
 
 
+def may_live_on(state: OperationState) -> bool:
+    """Tell whether an operation may be begun anew under another id.
+
+    One that waits for its next round may, so that changed settings do not leave it without a way
+    on; one of which no round was run has nothing to leave behind.
+    """
+    return state.status is not OperationStatus.SUCCESS and state.rounds_completed > 0
+
+
 def successor_of(state: OperationState, operation_id: str, at: datetime) -> OperationState:
-    """Return the operation under which a blocked or failed one lives on, due at once."""
+    """Return the operation under which another one lives on, due at once."""
     return OperationState(
         operation_id=operation_id,
         analysis_revision=state.analysis_revision,

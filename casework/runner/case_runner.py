@@ -6,7 +6,7 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Executor, ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final, TypeVar, assert_never
@@ -23,7 +23,7 @@ from casework.checkpoints.records import (
     operation_hash,
 )
 from casework.checkpoints.store import Change, CheckpointStore
-from casework.errors import FormatError, OperationConflict, StaleGeneration
+from casework.errors import FormatError, OperationConflict, StaleGeneration, StorageError
 from casework.gateway.clock import Clock
 from casework.gateway.errors import FailureKind
 from casework.gateway.llm_gateway import LLMGateway
@@ -400,8 +400,11 @@ class CaseLLMRunner:
             self._remember(key, self._clock.monotonic() + wait)
         else:
             self._due.pop(key, None)
-        self._store.index.put(head)
-        self._store.inflight.end(head.case_id, ophash)
+        # The round is committed whatever becomes of what is derived from it. The intent stays
+        # where the index could not be told, and the next start makes up for it.
+        with suppress(StorageError):
+            self._store.index.put(head)
+            self._store.inflight.end(head.case_id, ophash)
 
 
 def _result(

@@ -31,7 +31,7 @@ class FailureLines:
         self._log: FailureLog | None = None
         if store.folder is not None:
             self._log = FailureLog(
-                store.folder / "logs" / "llm.jsonl", exclusive=lambda: store.lock("llm.jsonl")
+                store.folder / "logs" / "llm.jsonl", exclusive=lambda: store.lock("\0llm.jsonl")
             )
 
     def tell(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from casework.checkpoints.records import REQUEST_SCHEMA, operation_hash
 from casework.config.privacy_profile import PrivacyProfile
@@ -80,6 +81,8 @@ def differing_parts(stored: JSONObject, new: JSONObject) -> tuple[str, ...]:
     """Name the parts in which two request records differ, never their contents."""
     names = sorted({*stored, *new} - {"request_fingerprint", "config_fingerprint", "configuration"})
     parts = [name for name in names if stored.get(name) != new.get(name)]
+    if "messages" in parts and "data" in parts:
+        parts.remove("data")  # where the document stands moves with any other text
     return (*parts, *_differing_settings(stored.get("configuration"), new.get("configuration")))
 
 
@@ -102,11 +105,15 @@ def _differing_providers(stored: JSON, new: JSON) -> tuple[str, ...]:
     if list(before) != list(after):
         return ("configuration.providers",)
     return tuple(
-        f"configuration.providers[{provider}].{name}"
+        f"configuration.providers[{provider}].{_SETTINGS.get(name, name)}"
         for provider in before
         for name in sorted({*before[provider], *after[provider]})
         if before[provider].get(name) != after[provider].get(name)
     )
+
+
+_SETTINGS: Final = {"url_sha256": "base_url", "file_sha256": "file"}
+"""What a person calls a setting that enters only as a digest."""
 
 
 def _by_id(providers: JSON) -> dict[str, JSONObject]:

@@ -51,7 +51,7 @@ class Settings:
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """The operation is finished; return what is stored."""
+    """The operation is finished or lives on under another id; return what is stored."""
 
     state: OperationState
 
@@ -81,6 +81,8 @@ def decide(state: OperationState | None, now: datetime) -> Decision:
     """
     if state is None:
         return RunRound(1)
+    if state.resumed_as is not None:
+        return Replay(state)
     match state.status:
         case OperationStatus.SUCCESS | OperationStatus.ERROR | OperationStatus.BLOCKED:
             return Replay(state)

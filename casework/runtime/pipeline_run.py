@@ -13,7 +13,6 @@ from casework.checkpoints.index_rows import IndexedOperation
 from casework.checkpoints.inflight import Intent
 from casework.checkpoints.records import OperationStatus
 from casework.errors import CheckpointError, InvalidRequest, OperationConflict
-from casework.gateway.privacy import Eligibility
 from casework.runner.case_runner import OperationResult
 from casework.runner.pipeline import Pipeline
 from casework.runtime.batch import Batch, BatchOptions, BatchReport
@@ -120,11 +119,6 @@ class PipelineRun:
         finally:
             await self.workspace.gateway.aclose()
             self._executor.shutdown(wait=not interruption.leaving.is_set(), cancel_futures=True)
-
-    def explain(self) -> dict[str, tuple[Eligibility, ...]]:
-        """Return for each operation who would be asked, by the judgement that a call acts on."""
-        gateway = self.workspace.gateway
-        return {spec.id: gateway.explain(spec.privacy_profile) for spec in self._specs.values()}
 
     def counts(self) -> StateCounts:
         """Return how many of the selected operations are in which state, as the index knows."""

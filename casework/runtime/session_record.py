@@ -122,7 +122,7 @@ class SessionRecords:
 
     def alive(self, session_id: str) -> AbstractContextManager[None]:
         """Hold the sign of life of a session while the context lasts."""
-        return self._store.lock(f"session {session_id}")
+        return self._store.lock(f"\0session {session_id}")
 
     def write(self, record: SessionRecord) -> None:
         """Replace a session's record; where the disk refuses, people see the older one."""
@@ -169,7 +169,7 @@ class SessionRecords:
         """
         if self._folder is None:
             return
-        with suppress(LockBusy), self._store.lock("sessions"):
+        with suppress(LockBusy), self._store.lock("\0sessions"):
             # Listed under the lock: what another run has folded meanwhile must not count twice.
             records = self.list()
             if not any(map(self.is_alive, records)):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Final
 
 from casework.checkpoints.inflight import Intent
@@ -47,6 +47,10 @@ class StatusView:
     """Items that a person should see: blocked ones and some kinds of errors."""
 
 
+_PLANNED_AT: Final = datetime(1970, 1, 1, tzinfo=UTC)
+"""When the index calls planned work due; no time that a person could wait for."""
+
+
 def status_lines(view: StatusView) -> Iterator[str]:
     """Yield the lines of the screen."""
     profile = f"profile {view.profile}  ({view.travel})" if view.profile else "no settings yet"
@@ -69,7 +73,7 @@ def counts_line(counts: StateCounts, next_due_at: datetime | None = None) -> str
     """Return the states on one line; they add up to the operations of all cases."""
     share = f" ({100 * counts.success // counts.total}%)" if counts.total else ""
     due = ""
-    if counts.retry and next_due_at is not None:
+    if counts.retry and next_due_at is not None and next_due_at > _PLANNED_AT:
         due = f" (next {phrases.local_time(next_due_at)})"
     operations = ""
     if counts.total != counts.cases:
@@ -80,6 +84,12 @@ def counts_line(counts: StateCounts, next_due_at: datetime | None = None) -> str
         f"inbox {phrases.count(counts.blocked)}  retry {phrases.count(counts.retry)}{due}  "
         f"running {phrases.count(counts.running)}  waiting {phrases.count(counts.waiting)}"
     )
+
+
+def trouble_line(providers: Mapping[str, ProviderRecord]) -> str:
+    """Return which providers failed at their last call, and how; nothing if none did."""
+    failing = [f"{name}: {p.last_code}" for name, p in providers.items() if p.last_code is not None]
+    return "  ".join(("failing", *failing)) if failing else ""
 
 
 def usage_line(usage: UsageRecord, *, exact: bool = True) -> str:

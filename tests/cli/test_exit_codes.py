@@ -108,6 +108,37 @@ def test_a_changed_prompt_is_refused_with_the_difference(cli: CommandLine) -> No
     assert "[operation_conflict]" in ran.err
 
 
+def test_a_changed_prompt_is_refused_also_after_failures_were_asked_again(
+    cli: CommandLine,
+) -> None:
+    """A later campaign that holds only failures hides no older answers."""
+    (cli.project / "inputs" / "blank.txt").write_text(" ", encoding="utf-8")
+    assert 0 == cli("import", str(cli.project / "inputs")).code
+    assert 3 == cli("run").code
+    assert 0 == cli("retry", "--failed").code
+    assert 3 == cli("run").code
+    pipeline = cli.project / "pipeline.toml"
+    pipeline.write_text(pipeline.read_text().replace("Answer.", "Answer better."))
+    ran = cli("run")
+    assert 2 == ran.code
+    assert "[operation_conflict]" in ran.err
+
+
+def test_corrected_settings_have_a_way_on_for_what_waits(cli: CommandLine) -> None:
+    """One line names the setting and the verb; after it the waiting operations are asked."""
+    write_script(cli.project, [DOWN])
+    cli.imported()("run", "--once")
+    settings = cli.project / "config" / "llm.local.toml"
+    settings.write_text(settings.read_text().replace('model = "m-1"', 'model = "m-2"'))
+    write_script(cli.project, [YES])
+    refused = cli("run")
+    assert 2 == refused.code
+    assert 1 == refused.err.count("configuration.providers[desk].model")
+    assert "casework retry --pending" in refused.err
+    assert 0 == cli("retry", "--pending").code
+    assert 0 == cli("run").code
+
+
 def test_retry_asks_failures_again_and_keeps_the_old_outcome(cli: CommandLine) -> None:
     """After a correction the failures succeed under a new id."""
     write_script(cli.project, [{"do": "reply", "text": "no JSON"}, YES])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from decimal import Decimal
 from pathlib import Path
@@ -31,7 +32,7 @@ def as_json(value: object) -> JSON:
     match value:
         case None | bool() | int() | str():
             return value
-        case Decimal() | float():
+        case Decimal() | float() if math.isfinite(value):
             return float(value)
         case list():
             return [as_json(item) for item in value]

@@ -52,28 +52,36 @@ def retry(
     failed: Annotated[
         bool, typer.Option("--failed", help="Everything that ended in ERROR or is blocked.")
     ] = False,
+    pending: Annotated[
+        bool,
+        typer.Option("--pending", help="What waits for its next round, after settings changed."),
+    ] = False,
     reason: ReasonOption = None,
     case: CaseOption = None,
 ) -> ExitCode:
     """Ask again what failed: under a new id (extract@2, extract@3, ...), old outcomes stay.
 
-    Nothing is called yet; the next run does that. What is blocked may be asked again only after
-    its retry time; until then it is named with that time, and the verb ends with 5.
+    Nothing is called yet; the next run does that, under today's settings and with fresh rounds.
+    What is blocked may be asked again only after its retry time; until then it is named with that
+    time, and the verb ends with 5.
     """
     from casework.checkpoints.records import OperationStatus
     from casework.errors import ConfigurationError
     from casework.runtime.campaigns import stopped_operations
     from casework.runtime.workspace import existing_store
 
-    if not failed and reason is None and not case:
+    if not (failed or pending or reason or case):
         raise ConfigurationError(
             "nothing was chosen",
             code="nothing_chosen",
             where="retry",
-            remedy="choose with --failed, --reason CODE or --case ID",
+            remedy="choose with --failed, --pending, --reason CODE or --case ID",
         )
     store = existing_store(invocation.project())
-    statuses = (OperationStatus.ERROR, OperationStatus.BLOCKED)
+    statuses: tuple[OperationStatus, ...] = (OperationStatus.ERROR, OperationStatus.BLOCKED)
+    if pending:
+        waiting = (OperationStatus.RETRY_PENDING,)
+        statuses = (*statuses, *waiting) if failed else waiting
     chosen = stopped_operations(store, statuses, reason=reason, cases=case or ())
     return _ask_again(invocation, store, chosen)
 
@@ -113,6 +121,7 @@ def list_(invocation: Invocation, *, reason: ReasonOption = None) -> ExitCode:
     Blocked operations come first: every round found every provider unavailable. Then errors of
     the document itself, like an empty text or a refusal, which asking again does not cure.
     """
+    from casework.checkpoints.records import OperationStatus
     from casework.runtime.inbox import inbox_items
     from casework.runtime.workspace import existing_store
 
@@ -122,12 +131,15 @@ def list_(invocation: Invocation, *, reason: ReasonOption = None) -> ExitCode:
         for item in items:
             terminal.json_line(_item_to_json(item))
         return ExitCode.SUCCESS
-    rows = [_item_row(item) for item in items]
+    shown = list(items)
+    rows = [_item_row(item) for item in shown]
     if not rows:
         terminal.note("nothing waits for a person")
         return ExitCode.SUCCESS
     terminal.table(("case", "operation", "status", "reason", "rounds", "may go on from"), rows)
-    terminal.note("next: casework inbox show CASE, casework inbox release --all")
+    blocked = any(item.status is OperationStatus.BLOCKED for item in shown)
+    way_on = ", casework inbox release --all" if blocked else ""
+    terminal.note(f"next: casework inbox show CASE{way_on}")
     return ExitCode.SUCCESS
 
 
@@ -173,7 +185,7 @@ def _ask_again(
     if rows:
         terminal.table(("case", "operation", "reason", "asked again as", "not before"), rows)
     told = ", ".join(f"{n:,} {answer.value.replace('_', ' ')}" for answer, n in answers.items())
-    terminal.note(told or "nothing failed or blocked was found")
+    terminal.note(told or "nothing of that kind was found")
     if answers[Answer.ASKED_AGAIN]:
         terminal.note("next: casework run")
     if answers[Answer.NOT_DUE]:

@@ -10,7 +10,13 @@ from typing import Final
 from casework.runtime import phrases
 from casework.runtime.cli.terminal import Terminal, showable
 from casework.runtime.run_monitor import Display
-from casework.runtime.status_view import StatusView, counts_line, status_lines, usage_line
+from casework.runtime.status_view import (
+    StatusView,
+    counts_line,
+    status_lines,
+    trouble_line,
+    usage_line,
+)
 
 LINE_SECONDS: Final = 10.0
 
@@ -49,7 +55,9 @@ class PlainLines:
         self._shown_at, self._shown = now, (percent, line)
         session = view.session
         eta = phrases.duration(session.eta_seconds if session else None)
-        self._write(f"{percent}%  {line}  ETA {eta}  {usage_line(view.usage)}")
+        trouble = trouble_line(session.providers) if session else ""
+        parts = (f"{percent}%", line, f"ETA {eta}", usage_line(view.usage), trouble)
+        self._write("  ".join(part for part in parts if part))
 
 
 class LiveScreen:

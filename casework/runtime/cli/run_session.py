@@ -11,12 +11,14 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
+from casework.errors import OperationConflict
 from casework.runtime import phrases
 from casework.runtime.batch import BatchEnd, BatchReport
 from casework.runtime.cli.exit_codes import ExitCode
 from casework.runtime.cli.failures import exit_code_of
 from casework.runtime.cli.run_display import display
 from casework.runtime.cli.terminal import Terminal
+from casework.runtime.explanation import explain
 from casework.runtime.interruption import Interruption
 from casework.runtime.pipeline_run import PipelineRun
 from casework.runtime.run_monitor import RunMonitor
@@ -141,12 +143,11 @@ class RunSession:
         self._terminal.note("stopping: running calls are let end; press again to leave at once")
 
     def _announce(self) -> None:
-        run, terminal = self._run, self._terminal
-        profile = run.workspace.config.privacy_profile.value
-        for operation_id, verdicts in run.explain().items():
-            terminal.note(
-                f"{operation_id}: profile {profile}, {travel_sentence(verdicts)}; "
-                f"asked in order: {asked_in_order(verdicts)}"
+        for explained in explain(self._run.workspace, self._run.pipeline.operations)[1:]:
+            self._terminal.note(
+                f"{explained.operation_id}: profile {explained.profile.value}, "
+                f"{travel_sentence(explained.verdicts)}; "
+                f"asked in order: {asked_in_order(explained.verdicts)}"
             )
 
 
@@ -169,11 +170,22 @@ def show_result(result: RunResult, terminal: Terminal) -> None:
 
 def _show_problems(result: RunResult, terminal: Terminal) -> None:
     """Tell on standard error which cases could not be worked on at all."""
-    for problem in result.report.problems[:PROBLEMS_SHOWN]:
-        terminal.warn(f"casework: case {problem.case_id}, {problem.operation_id}: {problem.error}")
-    more = sum(result.report.problem_codes.values()) - PROBLEMS_SHOWN
+    seen: set[tuple[str, str]] = set()
+    for problem in result.report.problems:
+        kind = (problem.error.code, problem.error.message)
+        if kind not in seen and len(seen) < PROBLEMS_SHOWN:
+            seen.add(kind)
+            terminal.warn(
+                f"casework: case {problem.case_id}, {problem.operation_id}: {problem.error}"
+            )
+    more = sum(result.report.problem_codes.values()) - len(seen)
     if more > 0:
         terminal.warn(f"casework: {phrases.plural(more, 'more case')} could not be worked on")
+    if OperationConflict.default_code in result.report.problem_codes:
+        terminal.note(
+            "what waits for its next round under other settings begins anew with "
+            "casework retry --pending"
+        )
 
 
 def _show_way_on(result: RunResult, terminal: Terminal) -> None:
@@ -187,9 +199,9 @@ def _show_way_on(result: RunResult, terminal: Terminal) -> None:
     elif counts.waiting:
         terminal.note("not finished: casework run goes on")
     if counts.error:
-        terminal.note("failed: casework inbox list, casework retry --failed")
+        terminal.note("failed: casework status --by reason, casework retry --failed")
     if counts.blocked:
-        terminal.note("blocked: casework inbox list, casework inbox release")
+        terminal.note("blocked: casework inbox list, casework inbox release --all")
 
 
 def calls_line(result: RunResult) -> str:

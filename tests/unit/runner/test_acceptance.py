@@ -288,6 +288,23 @@ async def test_a_resumed_operation_takes_the_settings_of_today(tmp_path: Path) -
     later.assert_verifies()
 
 
+async def test_a_waiting_operation_can_begin_anew_under_corrected_settings(tmp_path: Path) -> None:
+    """A wrong address is no dead end: the old id is left, the new one starts at once."""
+    line = Line(tmp_path, {"a": [DOWN]})
+    head = line.add()
+    await line.run(head)
+    corrected = Line(tmp_path, {"a": [GOOD]}, entry="timeout_seconds = 9.0\n", clock=line.clock)
+    with pytest.raises(OperationConflict, match="timeout_seconds"):
+        await corrected.run(head)
+    corrected.store.resume(head.case_id, head.package_id, "extract", new_operation_id="extract@2")
+    assert ResultStatus.SUCCESS is (await corrected.run(head, "extract@2")).status
+    line.clock.advance(60)
+    left = await line.run(head)
+    assert (ResultStatus.RETRY_PENDING, True) == (left.status, left.reused)
+    assert [1] == line.calls()
+    corrected.assert_verifies()
+
+
 async def test_a_blocked_package_is_not_retried_in_another_workspace(tmp_path: Path) -> None:
     """12: the flag travels inside the package."""
     line = Line(tmp_path / "here", {"a": [DOWN]}, settings="[retry]\nmax_attempts = 1")
