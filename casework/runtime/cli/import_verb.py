@@ -95,6 +95,8 @@ def import_(
             report.add(event)
     finally:
         _show(count, report, invocation.terminal, dry_run=dry_run)
+    if not dry_run and not invocation.project().config_file.exists():
+        invocation.terminal.note("this folder has no settings yet: casework init writes them")
     summary = count.summary()
     if summary.documents == 0 and set(summary.problems) <= {ProblemCode.NOT_FOUND}:
         invocation.terminal.warn("casework: nothing to import was found there [nothing_found]")

@@ -191,6 +191,8 @@ def _show_problems(result: RunResult, terminal: Terminal) -> None:
 def _show_way_on(result: RunResult, terminal: Terminal) -> None:
     """Name the next command, on standard error."""
     counts = result.counts
+    if not counts.cases:
+        terminal.note("there are no cases yet: casework import PATH")
     if result.report.end is BatchEnd.INTERRUPTED:
         terminal.note("interrupted; everything finished is kept: casework run goes on")
     elif counts.retry:
