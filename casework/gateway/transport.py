@@ -236,11 +236,22 @@ def _new_session() -> aiohttp.ClientSession:
             limit=CONNECTIONS_MAX, keepalive_timeout=KEEP_ALIVE_SECONDS, resolver=_resolver()
         ),
         timeout=aiohttp.ClientTimeout(total=None),
-        cookie_jar=aiohttp.DummyCookieJar(),
+        cookie_jar=_no_cookies(),
         auto_decompress=False,
         trust_env=False,
         trace_configs=[trace],
     )
+
+
+def _no_cookies() -> aiohttp.abc.AbstractCookieJar:
+    """Make a jar that does not even read what it is given, since reading logs what is odd."""
+    from aiohttp import DummyCookieJar  # noqa: PLC0415 - see post_json
+
+    class NoCookies(DummyCookieJar):
+        def update_cookies_from_headers(self, headers: object, response_url: object) -> None:
+            del headers, response_url
+
+    return NoCookies()
 
 
 def _resolver() -> aiohttp.abc.AbstractResolver:
