@@ -19,7 +19,7 @@ REQUEST_BYTES_MAX: Final = 16_384
 """What the provider's entry allows a request to hold."""
 
 HEADERS: Final = {
-    "Set-Cookie": f"{Mark.HEADER} []={Mark.HEADER}; Path=/{Mark.HEADER}; Expires={Mark.HEADER}",
+    "Set-Cookie": f"a,{Mark.HEADER}={Mark.HEADER}; Path=/{Mark.HEADER}; Expires={Mark.HEADER}",
     "X-Request-Id": Mark.HEADER,
     "Server": Mark.HEADER,
     "WWW-Authenticate": f'Bearer realm="{Mark.HEADER}"',

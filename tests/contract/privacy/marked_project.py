@@ -15,6 +15,9 @@ from tests.contract.privacy.marks import Mark, files_in, leaks
 INPUTS: Final = ("config", "cases", "pipeline.toml", "data")
 """What the test itself writes into the project."""
 
+KEY_LOG: Final = "tls-keys.log"
+"""Where the environment asks for the keys of every TLS connection to be written."""
+
 SECRETS: Final = {
     "FAULTY_KEY": f"sk-{Mark.KEY}",
     "OPENAI_API_KEY": f"sk-{Mark.NEIGHBOUR}",
@@ -23,6 +26,7 @@ SECRETS: Final = {
         ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy"),
         f"http://somebody:{Mark.NEIGHBOUR}@203.0.113.99:3128",
     ),
+    "SSLKEYLOGFILE": KEY_LOG,
     "OPENAI_BASE_URL": f"https://203.0.113.98/{Mark.NEIGHBOUR}/v1",
 }
 

@@ -16,7 +16,7 @@ import pytest
 
 from casework.gateway.errors import POLICY, FailureKind
 from tests.contract.privacy.faulty_upstream import FAULTS, document, faulty_server, stall
-from tests.contract.privacy.marked_project import MarkedProject, entry, every_mark, leaked
+from tests.contract.privacy.marked_project import KEY_LOG, MarkedProject, entry, every_mark, leaked
 from tests.contract.privacy.marks import Mark, files_in, found_in, misplaced
 from tests.contract.privacy.test_socket_guard import closed_port
 from tests.support.raw_server import RawServer, certificate
@@ -190,6 +190,13 @@ def test_no_verb_says_what_it_should_not(aftermath: Aftermath, line: str) -> Non
 def test_no_file_holds_what_it_should_not(aftermath: Aftermath) -> None:
     """Documents stand among the inputs and requests, answers in outcomes, secrets in no file."""
     assert [] == misplaced(aftermath.files)
+
+
+def test_no_tls_key_is_written_down(aftermath: Aftermath) -> None:
+    """A key log that the environment asks for stays empty, after calls as after a probe."""
+    lines = aftermath.files.get(KEY_LOG, b"").splitlines()
+    assert [] == [line for line in lines if not line.startswith(b"#")]
+    assert b"unproven: no connection" in aftermath.project.said["doctor --json --probe"].stdout
 
 
 def test_the_search_finds_marks_in_every_wrapping(tmp_path: Path) -> None:
