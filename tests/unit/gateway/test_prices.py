@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from decimal import Decimal
+from fractions import Fraction
 
 import pytest
 from hypothesis import given
@@ -62,5 +63,5 @@ def test_no_digit_is_ever_lost(prompt: int, completion: int, one: Decimal, other
     assert cost is not None
     scale = 10**12
     whole = prompt * int(one * scale) + completion * int(other * scale)
-    assert Decimal(whole) == cost.amount.scaleb(18)
+    assert Fraction(whole, 10**18) == Fraction(cost.amount)
     assert cost.amount == Decimal(str(cost.to_json()["amount"]))
