@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from datetime import datetime
+from typing import Final
 
 from casework.checkpoints.timestamps import read_time
 from casework.errors import FormatError
-from casework.strict_json import JSON, InvalidJSON, JSONObject, is_sha256_hex, parse
+from casework.strict_json import DEPTH_MAX, JSON, InvalidJSON, JSONObject, is_sha256_hex, parse
+
+STORED_DEPTH_MAX: Final = DEPTH_MAX + 16
+"""Deepest nesting of a stored file: what holds an answer is deeper than the answer."""
 
 
 def parse_object(content: bytes, where: str) -> JSONObject:
@@ -16,7 +20,7 @@ def parse_object(content: bytes, where: str) -> JSONObject:
         FormatError: The bytes are not strict JSON, or not an object.
     """
     try:
-        value = parse(content)
+        value = parse(content, depth_max=STORED_DEPTH_MAX)
     except InvalidJSON as error:
         raise FormatError(str(error), code="not_strict_json", where=where) from None
     if not isinstance(value, dict):

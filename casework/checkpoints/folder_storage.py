@@ -292,6 +292,7 @@ _REASONS: Final[dict[int, tuple[str, str, str]]] = {
         "the disk reported an input or output error",
         "check the disk; nothing written just now is trusted",
     ),
+    errno.ENOENT: ("no_such_folder", "the folder is not there", "make it first"),
     errno.EMFILE: ("too_many_files", "too many files are open", "raise `ulimit -n`"),
     errno.ELOOP: ("link_in_path", "a link stands where a file should be", "remove the link"),
 }

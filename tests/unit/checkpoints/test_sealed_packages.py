@@ -130,6 +130,13 @@ def test_a_failed_export_leaves_the_older_file(workshop: Workshop, sealed: Path,
     assert ([sealed], before) == (list(sealed.parent.glob("*.*")), sealed.read_bytes())
 
 
+def test_an_export_into_nowhere_says_so(workshop: Workshop, tmp_path: Path) -> None:
+    """A folder that is not there is not made in passing."""
+    with pytest.raises(StorageError) as refusal:
+        workshop.store.export(CASE, tmp_path / "missing" / "case.zip")
+    assert "no_such_folder" == refusal.value.code
+
+
 def test_a_damaged_package_is_not_exported(workshop: Workshop, tmp_path: Path) -> None:
     """What the commits do not confirm is not sealed."""
     (workshop.store.package_folder(CASE) / "original/report.txt").write_bytes(b"x")

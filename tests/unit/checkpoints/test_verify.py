@@ -16,7 +16,7 @@ from casework.checkpoints.records import FileEntry, OperationStatus
 from casework.checkpoints.snapshots import INTERVAL
 from casework.checkpoints.verify import verify, verify_storage
 from casework.errors import PackageNotFound
-from casework.strict_json import JSONObject, canonical, digest, parse
+from casework.strict_json import DEPTH_MAX, JSON, InvalidJSON, JSONObject, canonical, digest, parse
 from tests.support.packages import CASE, Workshop, files_below
 
 SEALED = "self_sha256"
@@ -218,6 +218,24 @@ def _verdict(
     workshop.store.commit(replace(change, files=files, operations={ophash: state}))
     report = verify_storage(storage, case_folder(CASE))
     return tuple(finding.code for finding in report.errors)
+
+
+def test_the_deepest_answer_that_is_read_can_be_stored_and_judged() -> None:
+    """An outcome is deeper than the answer in it, and is read all the same."""
+    deepest: JSON = []
+    for depth in range(2, DEPTH_MAX * 2):
+        try:
+            deepest = parse(b"[" * depth + b"]" * depth)
+        except InvalidJSON:
+            break
+    storage = MemoryStorage()
+    draft = Workshop(MemoryStorage())
+    path, content = draft.change(draft.create(), "a").files[-1]
+    outcome = parse(content)
+    assert isinstance(outcome, dict)
+    outcome.update(output=deepest, output_sha256=digest(deepest))
+    request = draft.change(draft.store.open(CASE), "a").files[0]
+    assert () == _verdict(storage, None, (request, (path, canonical(outcome))))
 
 
 def test_an_early_round_is_found_unless_the_clock_was_set_back(tmp_path: Path) -> None:
