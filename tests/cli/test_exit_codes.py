@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 
 import pytest
@@ -137,6 +138,14 @@ def test_corrected_settings_have_a_way_on_for_what_waits(cli: CommandLine) -> No
     assert "casework retry --pending" in refused.err
     assert 0 == cli("retry", "--pending").code
     assert 0 == cli("run").code
+
+
+def test_a_verbose_command_leaves_no_listener_behind(cli: CommandLine) -> None:
+    """Whoever calls the command line from a program keeps the log handlers that were there."""
+    ours = logging.getLogger("casework")
+    before = list(ours.handlers), ours.level
+    assert "casework: casework." in cli("status", "-v").err + cli.imported()("run", "-v").err
+    assert before == (list(ours.handlers), ours.level)
 
 
 def test_retry_asks_failures_again_and_keeps_the_old_outcome(cli: CommandLine) -> None:

@@ -6,7 +6,8 @@ import functools
 import inspect
 import logging
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Concatenate, Final, ParamSpec
@@ -115,9 +116,9 @@ def verb(
 
 def _run(body: Callable[[], ExitCode], invocation: Invocation, *, debug: bool) -> ExitCode:
     terminal = invocation.terminal
-    _listen_to_logs(verbose=terminal.verbose, debug=debug)
     try:
-        code = body()
+        with _logs_heard(verbose=terminal.verbose, debug=debug):
+            code = body()
         terminal.flush()
     except KeyboardInterrupt:
         terminal.warn("casework: interrupted; everything committed is kept [interrupted]")
@@ -151,8 +152,9 @@ def _epilog(json: str, ends: Sequence[ExitCode]) -> str:
     return f"--json: {json}\n\n\b\nExit codes:\n{meanings}"
 
 
-def _listen_to_logs(*, verbose: bool, debug: bool) -> None:
-    """Send log lines to standard error where asked for, and nowhere else.
+@contextmanager
+def _logs_heard(*, verbose: bool, debug: bool) -> Iterator[None]:
+    """Send log lines to standard error where asked for, nowhere else, and only meanwhile.
 
     Other people's libraries may put texts into their messages, so they are heard only under
     ``--debug``.
@@ -161,9 +163,16 @@ def _listen_to_logs(*, verbose: bool, debug: bool) -> None:
     if not root.handlers:
         root.addHandler(logging.NullHandler())
     if not verbose and not debug:
+        yield
         return
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(logging.Formatter("casework: %(name)s: %(message)s"))
     target = root if debug else ours
+    before = target.handlers, target.level
     target.handlers = [handler]
     target.setLevel(logging.DEBUG if debug else logging.INFO)
+    try:
+        yield
+    finally:
+        target.handlers = before[0]
+        target.setLevel(before[1])
