@@ -30,6 +30,8 @@ def check_id(text: str, what: str) -> str:
     Raises:
         FormatError: It is empty, or holds half of a surrogate pair, which UTF-8 cannot carry.
     """
+    if not isinstance(text, str):
+        raise FormatError(f"the {what} is no text", code="bad_id")
     if not text:
         raise FormatError(f"the {what} is empty", code="bad_id")
     if not is_unicode(text):

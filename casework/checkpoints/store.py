@@ -176,11 +176,11 @@ class CheckpointStore:
         known = self._known_case(case_id, package_id)
         if known is not None:
             return known
-        with self._writer.held(case_id):
+        with self._locks.hold(case_id):
             known = self._known_case(case_id, package_id)
             if known is not None:
                 return known
-            self._clear_unborn(case_folder(case_id))
+            self._clear_unborn(case_id)
             with suppress(StorageError):
                 if self.index.generation(case_id):
                     self.index.forget(case_id)
@@ -262,7 +262,7 @@ class CheckpointStore:
             PackageNotFound: There is no such case or operation.
             LockBusy: Somebody works on the case.
         """
-        with self._writer.held(case_id):
+        with self._locks.hold(case_id):
             head, at = self.open(case_id, package_id), self._now()
             operations = resumed(
                 head,
@@ -312,11 +312,11 @@ class CheckpointStore:
         with ZipStorage(source, limits) as archive:
             incoming = IncomingPackage(archive)
             case_id = incoming.identity.case_id
-            with self._writer.held(case_id):
+            with self._locks.hold(case_id):
                 self._mark_unsure(case_id)
                 known = None
                 if self._reader(case_id).record_bytes(1) is None:
-                    self._clear_unborn(case_folder(case_id))
+                    self._clear_unborn(case_id)
                 else:
                     known = self.open(case_id)
                 receipt = incoming.add_to(self._storage, known)
@@ -426,9 +426,25 @@ class CheckpointStore:
         except StaleGeneration:
             return self.open(identity.case_id, identity.package_id)
 
-    def _clear_unborn(self, folder: str) -> None:
-        """Remove records that an interrupted receiving left in a folder without a first commit."""
-        for name in self._storage.list(f"{folder}/commits"):
+    def _clear_unborn(self, case_id: str) -> None:
+        """Remove records that an interrupted receiving left in a folder without a first commit.
+
+        Raises:
+            IntegrityError: The case was born and has lost its first commit; nothing was removed.
+        """
+        folder = case_folder(case_id)
+        names = self._storage.list(f"{folder}/commits")
+        known = 0
+        if names:
+            with suppress(StorageError):
+                known = self.index.generation(case_id)
+        if known:
+            raise IntegrityError(
+                "the first commit of a known case is missing",
+                where=f"{folder}/commits",
+                remedy="run `casework verify` on the package and restore it from a copy",
+            )
+        for name in names:
             with suppress(NotFound):
                 self._storage.delete(f"{folder}/commits/{name}")
 

@@ -109,7 +109,12 @@ class Verification:
                 self._judge_gap(expected, generation - 1)
                 head, previous = None, None
             expected = generation + 1
-            content = self._reader.read(path)
+            try:
+                content = self._reader.read(path)
+            except CheckpointError as error:
+                self._find("commit_damaged", path, error.message)
+                head, previous = None, None
+                continue
             record = self._decoded(path, content, generation)
             if record is not None:
                 self._judge_chain(record, previous if generation > 1 else "")

@@ -116,7 +116,7 @@ class ZipStorage:
                 raise _too_large("the package expands to too many bytes", path)
             try:
                 content = self._read_member(info)
-            except (zipfile.BadZipFile, zlib.error, EOFError, struct.error) as error:
+            except (zipfile.BadZipFile, zlib.error, EOFError, struct.error, RuntimeError) as error:
                 raise IntegrityError(
                     "the member contradicts the archive", code="zip_member", where=path
                 ) from error

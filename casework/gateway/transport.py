@@ -32,9 +32,6 @@ if TYPE_CHECKING:
     import aiohttp
 
 CONNECTIONS_MAX: Final = 100
-KEEP_ALIVE_SECONDS: Final = 1.0
-"""How long an idle connection is kept: less than any common server does, so that a request is not
-written into a connection that the server is closing."""
 LOCALHOST: Final = ("127.0.0.1", "::1")
 
 
@@ -230,10 +227,11 @@ def _new_session() -> aiohttp.ClientSession:
 
     trace = aiohttp.TraceConfig()
     trace.on_connection_create_end.append(connected)
-    trace.on_connection_reuseconn.append(connected)
+    # Each call has a connection of its own: what a server says unasked on an idle one would be
+    # taken for the answer to the next call, perhaps about another document.
     return aiohttp.ClientSession(
         connector=aiohttp.TCPConnector(
-            limit=CONNECTIONS_MAX, keepalive_timeout=KEEP_ALIVE_SECONDS, resolver=_resolver()
+            limit=CONNECTIONS_MAX, force_close=True, resolver=_resolver()
         ),
         timeout=aiohttp.ClientTimeout(total=None),
         cookie_jar=_no_cookies(),

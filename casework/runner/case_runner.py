@@ -13,7 +13,7 @@ from typing import Final, TypeVar, assert_never
 
 from casework.checkpoints.fold import PackageHead
 from casework.checkpoints.inflight import IntentStart
-from casework.checkpoints.names import outcome_path, request_path
+from casework.checkpoints.names import check_id, outcome_path, request_path
 from casework.checkpoints.records import (
     CommitKind,
     FileEntry,
@@ -245,6 +245,7 @@ class CaseLLMRunner:
     ) -> _Opened:
         """Lock the case, read the operation and decide; announce the round if one is to run."""
         case_id, package_id, operation_id = names
+        check_id(operation_id, "operation id")
         held.enter_context(self._store.lock(case_id))
         head = self._store.open(case_id, package_id)
         ophash = operation_hash(head.analysis_revision, operation_id)

@@ -420,3 +420,27 @@ def test_the_ground_is_left_as_it_was(tmp_path: Path) -> None:
     store.prove()
     store.prove()
     assert 1 == len(files_below(tmp_path))
+
+
+def test_another_thread_is_kept_out_while_a_case_is_held(workshop: Workshop) -> None:
+    """Creating and resuming wait for nobody, not even for a thread of the same process."""
+    head = workshop.create()
+
+    def resume() -> None:
+        workshop.store.resume(CASE, head.package_id, "extract", new_operation_id="extract@2")
+
+    with ThreadPoolExecutor(1) as threads, workshop.store.lock(CASE), pytest.raises(LockBusy):
+        threads.submit(resume).result()
+    with ThreadPoolExecutor(1) as threads, workshop.store.lock("new"), pytest.raises(LockBusy):
+        threads.submit(workshop.store.create, "new", INPUTS).result()
+
+
+def test_a_case_that_lost_its_first_commit_is_damage_and_not_a_new_case(tmp_path: Path) -> None:
+    """Importing it again removes nothing of what is left of it."""
+    store = CheckpointStore(tmp_path)
+    store.create(CASE, {"report.txt": b"text"})
+    folder = tmp_path / FOLDER / "commits"
+    (folder / "0000000001.json").rename(folder / "0000000002.json")
+    with pytest.raises(IntegrityError):
+        CheckpointStore(tmp_path).create(CASE, {"report.txt": b"text"})
+    assert (folder / "0000000002.json").exists()

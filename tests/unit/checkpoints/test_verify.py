@@ -14,6 +14,7 @@ from casework.checkpoints.memory_storage import MemoryStorage
 from casework.checkpoints.names import case_folder
 from casework.checkpoints.records import FileEntry, OperationStatus
 from casework.checkpoints.snapshots import INTERVAL
+from casework.checkpoints.store import CheckpointStore
 from casework.checkpoints.verify import verify, verify_storage
 from casework.errors import PackageNotFound
 from casework.strict_json import DEPTH_MAX, JSON, InvalidJSON, JSONObject, canonical, digest, parse
@@ -304,3 +305,15 @@ def test_an_empty_folder_is_no_package_and_nothing_is_nothing(tmp_path: Path) ->
     assert {"identity_missing", "no_commits"} == {f.code for f in verify(tmp_path).errors}
     with pytest.raises(PackageNotFound):
         verify(tmp_path / "missing")
+
+
+def test_a_commit_that_cannot_be_read_does_not_end_the_judgement(tmp_path: Path) -> None:
+    """A folder in a record's place is a finding among the others."""
+    store = CheckpointStore(tmp_path)
+    store.create("case", {"report.txt": b"text"})
+    package = store.package_folder("case")
+    (package / "commits" / "0000000002.json").mkdir()
+    (package / "original" / "report.txt").write_bytes(b"tixt")
+    report = verify(package)
+    assert not report.ok
+    assert "original/report.txt" in {finding.path for finding in report.errors}

@@ -13,7 +13,7 @@ import pytest
 from casework.checkpoints.records import CommitKind, PackageStatus
 from casework.checkpoints.store import Change
 from casework.config.gateway_config import GatewayConfig
-from casework.errors import LockBusy, NotDue, OperationConflict, StaleGeneration
+from casework.errors import FormatError, LockBusy, NotDue, OperationConflict, StaleGeneration
 from casework.gateway.clock import MANUAL_START
 from casework.gateway.errors import FailureKind
 from casework.gateway.llm_gateway import LLMGateway
@@ -346,3 +346,16 @@ async def test_costs_are_exact_where_prices_are_known(tmp_path: Path) -> None:
     await line.run(line.add("two"))
     assert {"amount": "0.0000366", "currency": "USD"} == line.outcomes("one")[0]["cost"]
     assert {"amount": "0.000015", "currency": "USD"} == line.outcomes("two")[0]["cost"]
+
+
+@pytest.mark.parametrize("operation_id", ["", "\ud83d", 5])
+async def test_an_operation_id_that_cannot_be_stored_is_refused_before_any_call(
+    tmp_path: Path, operation_id: Any
+) -> None:
+    """Nobody is asked, and no announcement is left behind."""
+    line = Line(tmp_path, {"a": [GOOD]})
+    head = line.add()
+    with pytest.raises(FormatError):
+        await line.run(head, operation_id)
+    assert [0] == line.calls()
+    assert () == line.store.inflight.list()
