@@ -193,6 +193,13 @@ class InflightIntents:
                 newest[key] = max(newest.get(key, intent), intent, key=_age)
         return tuple(newest.values())
 
+    def is_damaged(self, case_id: str, ophash: str) -> bool:
+        """Tell whether an announcement of the operation is there and cannot be read."""
+        for path in (_path(case_id, ophash, slot) for slot in _SLOTS):
+            if self._read(path) is None and self._exists(path):
+                return True
+        return False
+
     def damaged(self) -> tuple[str, ...]:
         """Return the names of announcements that cannot be read; nobody knows what they told."""
         names = self._storage.list(FOLDER)
@@ -205,6 +212,15 @@ class InflightIntents:
             if (intent := self._read(_path(case_id, ophash, slot))) is not None
         }
         return max(intents, key=lambda slot: _age(intents[slot]), default=None)
+
+    def _exists(self, path: str) -> bool:
+        try:
+            self._storage.read(path)
+        except NotFound:
+            return False
+        except CheckpointError:
+            return True
+        return True
 
     def _read(self, path: str) -> Intent | None:
         try:

@@ -77,6 +77,7 @@ class IncomingPackage:
             StorageError: The ground refused; receiving again continues.
         """
         if known is None:
+            self._refuse_other_remains(storage)
             self._import(storage)
             return Receipt.IMPORTED
         if known.package_id != self.identity.package_id:
@@ -97,6 +98,20 @@ class IncomingPackage:
         common = min(known.generation, self.generation)
         here = PackageReader(storage, case_folder(self.identity.case_id)).record_bytes(common)
         return here is not None and here == self._reader.record_bytes(common)
+
+    def _refuse_other_remains(self, storage: Storage) -> None:
+        """Refuse to write where records lie that are not of this package."""
+        here = PackageReader(storage, case_folder(self.identity.case_id))
+        for name in storage.list(here.path("commits")):
+            path = f"commits/{name}"
+            generation = _generation_of(name)
+            if generation is None or here.read(path) != self._reader.record_bytes(generation):
+                raise IntegrityError(
+                    "records of another history lie here without their first commit",
+                    code="commit_missing",
+                    where=here.path(path),
+                    remedy="restore the case from a copy; nothing was written",
+                )
 
     def _import(self, storage: Storage) -> None:
         for batch in _batches(self._files(1, self.generation)):
@@ -120,6 +135,11 @@ class IncomingPackage:
         content = self._reader.record_bytes(generation)
         assert content is not None, "the oracle has seen it"
         return f"{case_folder(self.identity.case_id)}/{commit_path(generation)}", content
+
+
+def _generation_of(name: str) -> int | None:
+    digits = name.removesuffix(".json")
+    return int(digits) if digits.isdecimal() and digits.isascii() else None
 
 
 def _batches(files: Iterator[tuple[str, bytes]]) -> Iterator[list[tuple[str, bytes]]]:

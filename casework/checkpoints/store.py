@@ -180,7 +180,7 @@ class CheckpointStore:
             known = self._known_case(case_id, package_id)
             if known is not None:
                 return known
-            self._clear_unborn(case_id)
+            self._refuse_remains(case_id)
             with suppress(StorageError):
                 if self.index.generation(case_id):
                     self.index.forget(case_id)
@@ -315,9 +315,7 @@ class CheckpointStore:
             with self._locks.hold(case_id):
                 self._mark_unsure(case_id)
                 known = None
-                if self._reader(case_id).record_bytes(1) is None:
-                    self._clear_unborn(case_id)
-                else:
+                if self._reader(case_id).record_bytes(1) is not None:
                     known = self.open(case_id)
                 receipt = incoming.add_to(self._storage, known)
                 head = self.open(case_id)
@@ -426,27 +424,21 @@ class CheckpointStore:
         except StaleGeneration:
             return self.open(identity.case_id, identity.package_id)
 
-    def _clear_unborn(self, case_id: str) -> None:
-        """Remove records that an interrupted receiving left in a folder without a first commit.
+    def _refuse_remains(self, case_id: str) -> None:
+        """Refuse to begin a case where records of one lie without their first.
 
         Raises:
-            IntegrityError: The case was born and has lost its first commit; nothing was removed.
+            IntegrityError: A receiving was interrupted there, or a package has lost its beginning;
+                nothing was removed.
         """
-        folder = case_folder(case_id)
-        names = self._storage.list(f"{folder}/commits")
-        known = 0
-        if names:
-            with suppress(StorageError):
-                known = self.index.generation(case_id)
-        if known:
+        folder = f"{case_folder(case_id)}/commits"
+        if self._storage.list(folder):
             raise IntegrityError(
-                "the first commit of a known case is missing",
-                where=f"{folder}/commits",
-                remedy="run `casework verify` on the package and restore it from a copy",
+                "records lie here without the first commit of the case",
+                code="commit_missing",
+                where=folder,
+                remedy="receive the package again, or restore it from a copy",
             )
-        for name in names:
-            with suppress(NotFound):
-                self._storage.delete(f"{folder}/commits/{name}")
 
     def _known_case(self, case_id: str, package_id: str) -> PackageHead | None:
         if self._reader(case_id).record_bytes(1) is None:

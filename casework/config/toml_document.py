@@ -43,6 +43,8 @@ class TomlDocument:
             ConfigurationError: It is missing, too big, not UTF-8 or not TOML.
         """
         name = one_line(str(path))
+        if path.exists() and not path.is_file():
+            raise ConfigurationError("is no regular file", where=name, remedy="name a file")
         try:
             with path.open("rb") as stream:
                 content = stream.read(SETTINGS_BYTES_MAX + 1)

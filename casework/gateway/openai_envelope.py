@@ -64,14 +64,14 @@ def reply_from(body: bytes) -> ProviderReply:
     ending is unknown, and members that mean nothing here are passed over.
 
     Raises:
-        ProviderFailure: It is no such envelope (``malformed_response``).
+        ProviderFailure: It is no such envelope, or tells of an error (``malformed_response``).
     """
     try:
         envelope = json.loads(body.decode("utf-8-sig"), object_pairs_hook=object_without_duplicates)
     except (ValueError, RecursionError):
         envelope = None
     choices = envelope.get("choices") if isinstance(envelope, dict) else None
-    if not isinstance(choices, list):
+    if not isinstance(choices, list) or envelope.get("error"):
         raise ProviderFailure(FailureKind.MALFORMED_RESPONSE)
     usage = _usage(envelope.get("usage"))
     if not choices:

@@ -79,6 +79,12 @@ class PromptTemplate:
             InvalidRequest: The file cannot be read (code ``template_unreadable``) or is no sound
                 template (code ``template_invalid``).
         """
+        if path.exists() and not path.is_file():
+            raise InvalidRequest(
+                "the prompt template is no regular file",
+                code="template_unreadable",
+                where=str(path),
+            )
         try:
             content = path.read_bytes()
         except OSError as error:

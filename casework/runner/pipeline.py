@@ -192,6 +192,8 @@ class _Assembly:
 
     def _read(self, name: str, key: str) -> tuple[Path, bytes]:
         path = self.folder / name
+        if path.exists() and not path.is_file():
+            raise self._problem(key, f"{key} names no regular file", "name a file")
         try:
             with path.open("rb") as stream:
                 content = stream.read(FILE_BYTES_MAX + 1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
+from typing import Final
 
 from casework.checkpoints.inflight import Intent, IntentStart, IntentTarget
 from casework.checkpoints.store import CheckpointStore
@@ -18,9 +19,14 @@ def unconfirmed_starts(
 ) -> tuple[IntentStart, ...]:
     """Return the earlier starts of this very round that no outcome answers."""
     intent = store.inflight.get(identity.case_id, identity.ophash)
-    if intent is None or intent.round != number:
-        return ()
-    return (*intent.earlier, intent.start())
+    earlier = () if intent is None or intent.round != number else (*intent.earlier, intent.start())
+    if store.inflight.is_damaged(identity.case_id, identity.ophash):
+        return (*earlier, _UNREADABLE)
+    return earlier
+
+
+_UNREADABLE: Final = IntentStart("unknown", (IntentTarget("unknown", "unknown"),))
+"""Stands for an announcement that cannot be read: somebody was about to be asked."""
 
 
 def announce(

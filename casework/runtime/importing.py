@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import Final, TypeAlias, assert_never
 
 from casework.checkpoints.store import CheckpointStore
-from casework.errors import FormatError, LockBusy
+from casework.errors import FormatError, IllegalTransition, IntegrityError, LockBusy
 from casework.runner.documents import (
     Document,
     ImportItem,
@@ -92,6 +92,8 @@ def import_documents(items: Iterable[ImportItem], store: CheckpointStore) -> Ite
             store.create(document.case_id, document.originals, derived=document.derived)
         except FormatError as error:
             return _refused(document, error)
+        except (IntegrityError, IllegalTransition) as error:
+            return Refusal(Problem(ProblemCode.UNREADABLE, document.source, error.message))
         except LockBusy:
             message = "the case is being worked on; import it again later"
             return Refusal(Problem(ProblemCode.UNREADABLE, document.source, message))

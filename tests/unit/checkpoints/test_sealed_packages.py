@@ -21,7 +21,7 @@ from casework.checkpoints.receiving import Receipt
 from casework.checkpoints.records import CommitKind, OperationStatus, PackageStatus
 from casework.checkpoints.storage import NotFound
 from casework.checkpoints.store import CheckpointStore
-from casework.checkpoints.verify import verify, verify_storage
+from casework.checkpoints.verify import verify
 from casework.checkpoints.zip_storage import ZipLimits, ZipStorage
 from casework.errors import (
     CheckpointError,
@@ -244,13 +244,16 @@ def test_a_package_appears_whole_or_not_at_all(sealed: Path, tmp_path: Path) -> 
         assert verify(CheckpointStore(root).package_folder(CASE)).ok
 
 
-def test_a_case_can_be_created_over_an_interrupted_receiving(tmp_path: Path) -> None:
-    """Records that were left without a first commit do not become the new package's future."""
+def test_records_without_their_first_are_never_built_upon_or_removed(sealed: Path) -> None:
+    """Neither a new case nor another package takes the place of what is left of one."""
     storage = MemoryStorage()
-    storage.create([(f"{FOLDER}/commits/0000000002.json", b"from an older receiving")])
-    head = Workshop(storage).create()
-    assert (1, True) == (head.generation, verify_storage(storage, FOLDER).ok)
-    assert ["0000000001.json"] == storage.list(f"{FOLDER}/commits")
+    path = f"{FOLDER}/commits/0000000002.json"
+    storage.create([(path, b"from another history")])
+    with pytest.raises(IntegrityError):
+        Workshop(storage).create()
+    with pytest.raises(IntegrityError):
+        CheckpointStore(storage).receive(sealed)
+    assert b"from another history" == storage.read(path)
 
 
 def test_receiving_waits_for_nobody(workshop: Workshop, sealed: Path) -> None:

@@ -188,6 +188,7 @@ def test_no_choices_is_an_empty_text() -> None:
         b'{"choices": null}',
         b'{"choices": {}}',
         b'{"error": {"message": "canary"}}',
+        b'{"choices": [{"message": {"content": "a"}}], "error": {"message": "canary"}}',
         b'{"choices": [null]}',
         b'{"choices": [{}]}',
         b'{"choices": [{"message": null}]}',
