@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import Final, TypeAlias
 
@@ -49,24 +49,22 @@ class FolderStorage:
         assert len(set(paths)) == len(paths), "one path twice in a creation"
         folders = dict.fromkeys(_parent(path) for path in paths[:-1])
         *early, last = files
-        while len(early) >= DRAFTS_OPEN_MAX:
-            self._create_part(early[:DRAFTS_OPEN_MAX])
-            del early[:DRAFTS_OPEN_MAX]
-        drafts: Drafts = []
+        place = _Place()
         try:
-            self._write_out([*early, last], drafts)
-            for path, content, draft in drafts[:-1]:
-                self._publish_early(path, content, draft)
-            path, _, draft = drafts[-1]
-            self._sync_names(folders, _parent(path))
-            with self._explained("name", path):
-                try:
-                    self._disk.publish(draft, self._full(path))
-                except FileExistsError:
-                    raise AlreadyExists(path) from None
-                self._disk.sync_folder(self._full(_parent(path)))
-        finally:
-            self._discard(drafts)
+            while len(early) >= DRAFTS_OPEN_MAX:
+                self._create_part(early[:DRAFTS_OPEN_MAX], place)
+                del early[:DRAFTS_OPEN_MAX]
+            drafts: Drafts = []
+            try:
+                self._write_out([*early, last], drafts, place=place)
+                self._publish_early(drafts[:-1], place)
+                path, _, draft = drafts[-1]
+                self._sync_names(folders, _parent(path), place=place)
+                self._publish_last(path, draft, place=place)
+            finally:
+                self._discard(drafts)
+        except OSError as error:
+            raise storage_error(error, place.step, place.path) from error
 
     def read(self, path: str) -> bytes:
         """Return a file's bytes; see :class:`Storage`."""
@@ -109,35 +107,42 @@ class FolderStorage:
         """
         full = self._full(check_path(folder))
         removed = 0
-        with self._explained("delete", folder), suppress(FileNotFoundError, NotADirectoryError):
+        try:
             for name, is_folder in self._disk.names(full):
                 if name.startswith(TEMPORARY_PREFIX) and not is_folder:
                     self._disk.unlink(os.path.join(full, name))  # noqa: PTH118 - a string for speed
                     removed += 1
+        except (FileNotFoundError, NotADirectoryError):
+            return removed
+        except OSError as error:
+            raise storage_error(error, "delete", folder) from error
         return removed
 
-    def _create_part(self, files: Sequence[tuple[str, bytes]]) -> None:
+    def _create_part(self, files: Sequence[tuple[str, bytes]], place: _Place) -> None:
         drafts: Drafts = []
         try:
-            self._write_out(files, drafts)
-            for path, content, draft in drafts:
-                self._publish_early(path, content, draft)
+            self._write_out(files, drafts, place=place)
+            self._publish_early(drafts, place)
         finally:
             self._discard(drafts)
 
-    def _write_out(self, files: Sequence[tuple[str, bytes]], drafts: Drafts) -> None:
+    def _write_out(
+        self, files: Sequence[tuple[str, bytes]], drafts: Drafts, *, place: _Place
+    ) -> None:
         looked_at: set[str] = set()
+        place.step = "write"
         for path, content in files:
-            with self._explained("write", path):
-                draft = self._begin(_parent(path), looked_at)
-                drafts.append((path, content, draft))
-                self._disk.write(draft, content)
-                if len(drafts) > 1:
-                    # What is on its way when the first sync asks for a journal commit rides along.
-                    self._disk.start_writeback(draft)
+            place.path = path
+            draft = self._begin(_parent(path), looked_at)
+            drafts.append((path, content, draft))
+            self._disk.write(draft, content)
+            if len(drafts) > 1:
+                # What is on its way when the first sync asks for a journal commit rides along.
+                self._disk.start_writeback(draft)
+        place.step = "sync"
         for path, _, draft in drafts:
-            with self._explained("sync", path):
-                self._disk.sync(draft)
+            place.path = path
+            self._disk.sync(draft)
 
     def _begin(self, folder: str, looked_at: set[str]) -> Draft:
         self._refuse_links(folder, looked_at)
@@ -193,21 +198,33 @@ class FolderStorage:
                 )
             looked_at.add(ancestor)
 
-    def _publish_early(self, path: str, content: bytes, draft: Draft) -> None:
-        with self._explained("name", path):
+    def _publish_early(self, drafts: Drafts, place: _Place) -> None:
+        place.step = "name"
+        for path, content, draft in drafts:
+            place.path = path
+            full = self._full(path)
             try:
-                self._disk.publish(draft, self._full(path))
+                self._disk.publish(draft, full)
             except FileExistsError:
-                full = self._full(path)
-                try:
-                    same = self._disk.read(full) == content
-                except FileNotFoundError:
-                    same = False
-                if not same:
+                if not self._holds(full, content):
                     raise AlreadyExists(path) from None
                 self._disk.sync_file(full)
 
-    def _sync_names(self, folders: dict[str, None], last: str) -> None:
+    def _holds(self, full: str, content: bytes) -> bool:
+        try:
+            return self._disk.read(full) == content
+        except FileNotFoundError:
+            return False
+
+    def _publish_last(self, path: str, draft: Draft, *, place: _Place) -> None:
+        place.step, place.path = "name", path
+        try:
+            self._disk.publish(draft, self._full(path))
+        except FileExistsError:
+            raise AlreadyExists(path) from None
+        self._disk.sync_folder(self._full(_parent(path)))
+
+    def _sync_names(self, folders: dict[str, None], last: str, *, place: _Place) -> None:
         """Make the names in folders durable, and every folder's own name up to the root's."""
         wanted = dict(folders)
         fresh: list[str] = []
@@ -218,19 +235,21 @@ class FolderStorage:
                 fresh.append(ancestor)
                 if ancestor:
                     wanted[_parent(ancestor)] = None
+        place.step = "sync"
         for folder in wanted:
-            with self._explained("sync", folder):
-                self._disk.sync_folder(self._full(folder))
+            place.path = folder
+            self._disk.sync_folder(self._full(folder))
         if "" in fresh:
-            self._sync_root_name()
+            self._sync_root_name(place)
         if len(self._durable) > DURABLE_FOLDERS_MAX:
             self._durable.clear()
         self._durable.update(fresh)
 
-    def _sync_root_name(self) -> None:
+    def _sync_root_name(self, place: _Place) -> None:
+        place.path = ""
         above = os.path.dirname(self._top)  # noqa: PTH120 - a string for speed
         # A parent that may not be opened was not made by us, so its names are not ours to sync.
-        with self._explained("sync", ""), suppress(PermissionError):
+        with suppress(PermissionError):
             self._disk.sync_folder(above)
 
     def _discard(self, drafts: Drafts) -> None:
@@ -242,12 +261,15 @@ class FolderStorage:
     def _full(self, path: str) -> str:
         return f"{self._top}{os.sep}{path}" if path else self._top
 
-    @contextmanager
-    def _explained(self, step: str, path: str) -> Iterator[None]:
-        try:
-            yield
-        except OSError as error:
-            raise storage_error(error, step, path) from error
+
+class _Place:
+    """Which step of a creation is being taken, and for which file, should the disk refuse it."""
+
+    __slots__ = ("path", "step")
+
+    def __init__(self) -> None:
+        self.step = "write"
+        self.path = ""
 
 
 def storage_error(error: OSError, step: str, path: str) -> StorageError:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from functools import lru_cache
 from typing import Final
 
 from casework.errors import FormatError
@@ -84,6 +85,7 @@ def safe_relative_path(text: str) -> str:
     return _marked(text.rsplit("/", 1)[-1], full)
 
 
+@lru_cache(maxsize=4096)
 def case_folder(case_id: str) -> str:
     """Return the folder of a case below the storage's root."""
     spread = sha256_hex(case_id.encode("utf-8"))[:2]

@@ -21,7 +21,7 @@ from casework.errors import (
 from casework.gateway.clock import Clock
 from casework.runner.case_runner import OperationResult
 from casework.runner.operation import ResultStatus
-from casework.runtime.calls import calls_of
+from casework.runtime.calls import calls_of, cut_off_starts
 from casework.runtime.interruption import Interruption
 from casework.runtime.session_tally import SessionTally
 from casework.runtime.work_queue import Pause, Work, WorkQueue
@@ -247,8 +247,8 @@ class Batch:
     def _tell(self, result: OperationResult) -> None:
         tally = self.report.tally
         self.report.adopted += result.adopted
-        calls = calls_of(result.outcome.body if result.outcome else {})
-        tally.round(calls, adopted=result.adopted)
+        body = result.outcome.body if result.outcome else {}
+        tally.round(calls_of(body), adopted=result.adopted, cut_off=cut_off_starts(body))
         if result.status is not ResultStatus.RETRY_PENDING:
             reason = result.error.code if result.error else None
             tally.completed(self._clock.monotonic(), reason)

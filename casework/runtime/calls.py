@@ -37,6 +37,12 @@ def calls_of(outcome: JSONObject) -> Iterator[Call]:
         yield _call(outcome, outcome.get("error"), outcome.get("call_elapsed_ms"))
 
 
+def cut_off_starts(outcome: JSONObject) -> int:
+    """Return how often the round was begun before and cut off, its calls perhaps paid in vain."""
+    starts = outcome.get("unconfirmed")
+    return len(starts) if isinstance(starts, list) else 0
+
+
 def _call(body: JSONObject, code: JSON, elapsed_ms: JSON) -> Call:
     usage, cost = body.get("usage"), body.get("cost")
     usage = usage if isinstance(usage, dict) else {}

@@ -10,6 +10,7 @@ from casework.checkpoints.fold import PackageHead
 from casework.checkpoints.names import outcome_path, request_path
 from casework.checkpoints.records import OperationState, OperationStatus
 from casework.checkpoints.store import CheckpointStore
+from casework.errors import CheckpointError
 from casework.gateway.messages import Cost, Usage
 from casework.runner.export import ExportRow
 from casework.runner.outcome_files import read_outcome
@@ -22,28 +23,42 @@ def export_rows(
     *,
     only: OperationStatus | None = None,
     every_campaign: bool = False,
+    passed_over: dict[str, CheckpointError] | None = None,
 ) -> Iterator[ExportRow]:
-    """Yield a row for each operation of each case.
+    """Yield a row for each operation of each case; of one case all rows or none.
 
     Args:
         store: Where.
         cases: Which cases, in the order of the rows.
         only: Only operations in this state.
         every_campaign: Also those that live on under a later id.
+        passed_over: Takes the cases whose package cannot be read, and why, so that the others
+            go on.
 
     Raises:
-        CheckpointError: A package cannot be read.
+        CheckpointError: A package cannot be read, and nobody wants to know later.
     """
     for case_id in cases:
-        head = store.open(case_id)
-        states = sorted(
-            head.operations.values(), key=lambda s: (s.analysis_revision, s.operation_id)
-        )
-        for state in states:
-            if only not in (None, state.status):
-                continue
-            if state.resumed_as is None or every_campaign:
-                yield _row(store, head, state)
+        try:
+            rows = list(_rows_of(store, case_id, only=only, every_campaign=every_campaign))
+        except CheckpointError as error:
+            if passed_over is None:
+                raise
+            passed_over[case_id] = error
+        else:
+            yield from rows
+
+
+def _rows_of(
+    store: CheckpointStore, case_id: str, *, only: OperationStatus | None, every_campaign: bool
+) -> Iterator[ExportRow]:
+    head = store.open(case_id)
+    states = sorted(head.operations.values(), key=lambda s: (s.analysis_revision, s.operation_id))
+    for state in states:
+        if only not in (None, state.status):
+            continue
+        if state.resumed_as is None or every_campaign:
+            yield _row(store, head, state)
 
 
 def _row(store: CheckpointStore, head: PackageHead, state: OperationState) -> ExportRow:

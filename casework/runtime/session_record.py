@@ -19,7 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from casework.checkpoints.store import CheckpointStore
 from casework.errors import CheckpointError, LockBusy
 from casework.runner.outcome_files import read_outcome
-from casework.runtime.calls import calls_of
+from casework.runtime.calls import calls_of, cut_off_starts
 from casework.runtime.session_tally import UsageTally
 
 RECORD_BYTES_MAX: Final = 1 << 20
@@ -40,6 +40,7 @@ class UsageRecord(BaseModel):
     calls_without_tokens: Count = 0
     calls_without_price: Count = 0
     cost: dict[str, Decimal] = {}
+    cut_off: Count = 0
 
     @classmethod
     def of(cls, usage: UsageTally) -> UsageRecord:
@@ -51,6 +52,7 @@ class UsageRecord(BaseModel):
             calls_without_tokens=usage.calls_without_tokens,
             calls_without_price=usage.calls_without_price,
             cost=dict(usage.cost),
+            cut_off=usage.cut_off,
         )
 
     def plus(self, other: UsageRecord) -> UsageRecord:
@@ -65,6 +67,7 @@ class UsageRecord(BaseModel):
             calls_without_tokens=self.calls_without_tokens + other.calls_without_tokens,
             calls_without_price=self.calls_without_price + other.calls_without_price,
             cost=cost,
+            cut_off=self.cut_off + other.cut_off,
         )
 
 
@@ -208,8 +211,9 @@ def recount(store: CheckpointStore) -> UsageRecord:
             for state in store.open(case_id).operations.values():
                 for artifact in state.artifacts:
                     if "/outcome-" in artifact.path:
-                        content = store.read_file(case_id, artifact.path)
-                        for call in calls_of(read_outcome(content).body):
+                        body = read_outcome(store.read_file(case_id, artifact.path)).body
+                        usage.cut_off += cut_off_starts(body)
+                        for call in calls_of(body):
                             usage.add(call)
     return UsageRecord.of(usage)
 

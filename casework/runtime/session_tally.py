@@ -28,6 +28,8 @@ class UsageTally:
     calls_without_price: int = 0
     cost: dict[str, Decimal] = field(default_factory=dict)
     """Known money by currency; currencies are never added up."""
+    cut_off: int = 0
+    """Starts of rounds whose end nobody saw: their calls are not among ``calls``."""
 
     def add(self, call: Call) -> None:
         """Count one call; one that reached nobody used nothing."""
@@ -82,14 +84,16 @@ class SessionTally:
         self.reasons: Counter[str] = Counter()
         """Why operations ended in ERROR or BLOCKED."""
 
-    def round(self, calls: Iterable[Call], *, adopted: bool = False) -> None:
+    def round(self, calls: Iterable[Call], *, adopted: bool = False, cut_off: int = 0) -> None:
         """Count a committed round and its calls.
 
         Args:
             calls: The calls that its outcome tells of.
             adopted: Whether an earlier session made them and died before the commit.
+            cut_off: Earlier starts of this round whose end nobody saw.
         """
         self.rounds += 1
+        self.usage.cut_off += cut_off
         for call in calls:
             self.usage.add(call)
             if adopted:

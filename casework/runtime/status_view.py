@@ -101,8 +101,12 @@ def usage_line(usage: UsageRecord, *, exact: bool = True) -> str:
     money = phrases.money(usage.cost, usage.calls_without_price)
     known = usage.prompt_tokens or usage.completion_tokens
     partly = f" ({phrases.count(missing)} calls unknown)" if missing and known else ""
+    cut_off = ""
+    if usage.cut_off:
+        rounds = phrases.plural(usage.cut_off, "round")
+        cut_off = f"  (and {rounds} cut off, perhaps paid in vain: casework audit --all)"
     return (
-        f"calls {at_least}{phrases.count(usage.calls)}  "
+        f"calls {at_least}{phrases.count(usage.calls)}{cut_off}  "
         f"tokens in {tokens_in} out {tokens_out}{partly}  cost {money}"
     )
 
@@ -183,6 +187,7 @@ def usage_to_json(usage: UsageRecord, *, exact: bool = True) -> JSONObject:
     unknown = usage.calls_without_tokens > 0
     return {
         "calls": usage.calls,
+        "rounds_cut_off": usage.cut_off,
         "exact": exact,
         "prompt_tokens": usage.prompt_tokens or (None if unknown else 0),
         "completion_tokens": usage.completion_tokens or (None if unknown else 0),

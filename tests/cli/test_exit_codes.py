@@ -179,3 +179,14 @@ def test_blocked_work_is_released_after_its_time_only(
     assert 0 == other("inbox", "release", "--reason", "LLM_UNAVAILABLE").code
     write_script(other.project, [YES])
     assert 0 == other("run").code
+
+
+def test_an_export_leaves_out_a_damaged_case_and_says_so(cli: CommandLine) -> None:
+    """One bad package does not take the others with it, and the code tells of it."""
+    cli.imported()("run")
+    whole = len(cli("export").lines())
+    outcome = next(cli.project.glob("runtime/cases/*/*/llm/operations/*/outcome-0001.json"))
+    outcome.write_bytes(outcome.read_bytes().replace(b"yes", b"yeS"))
+    ran = cli("export")
+    assert (6, whole - 1) == (ran.code, len(ran.lines()))
+    assert "is left out" in ran.err

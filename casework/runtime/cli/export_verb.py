@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -16,6 +16,7 @@ from casework.strict_json import JSONObject
 
 if TYPE_CHECKING:
     from casework.checkpoints.store import CheckpointStore
+    from casework.errors import CheckpointError
     from casework.runtime.project import Project
 
 STANDARD_OUTPUT = "-"
@@ -95,16 +96,26 @@ def export(
     if form is ExportFormat.ZIP:
         return _packages(invocation, store, cases, output)
     status = OperationStatus[only.value.upper()] if only else None
-    rows = export_rows(store, cases, only=status, every_campaign=campaigns)
+    damaged: dict[str, CheckpointError] = {}
+    rows = export_rows(store, cases, only=status, every_campaign=campaigns, passed_over=damaged)
     if form is ExportFormat.JSONL:
-        return _lines(invocation, form, jsonl_lines(rows), output)
+        return _ended(invocation, _lines(invocation, form, jsonl_lines(rows), output), damaged)
     options = CsvOptions(
         fields=tuple(field) if field else None,
         output_schema=_column_order(project),
         byte_order_mark=bom,
         neutralise=not formulas,
     )
-    return _lines(invocation, form, csv_lines(rows, options), output)
+    return _ended(invocation, _lines(invocation, form, csv_lines(rows, options), output), damaged)
+
+
+def _ended(
+    invocation: Invocation, code: ExitCode, damaged: Mapping[str, CheckpointError]
+) -> ExitCode:
+    """Name the cases that the export had to leave out."""
+    for case_id, error in damaged.items():
+        invocation.terminal.warn(f"casework: case {case_id} is left out: {error}")
+    return ExitCode.INTEGRITY if damaged else code
 
 
 def _column_order(project: Project) -> JSONObject | None:

@@ -133,3 +133,12 @@ def test_lengths_of_time_are_told_in_two_units() -> None:
     """Seconds, minutes, hours and days; nothing known is unknown."""
     told = [phrases.duration(seconds) for seconds in (None, 41.0, 61.0, 5880.0, 187_200.0)]
     assert ["unknown", "41 s", "1 min 01 s", "1 h 38 min", "2 d 04 h"] == told
+
+
+def test_rounds_cut_off_are_counted_beside_the_calls() -> None:
+    """A call whose end nobody saw is not among the calls, and not forgotten either."""
+    tally = SessionTally(0.0)
+    tally.round([call(tokens=5)], cut_off=2)
+    assert (1, 2) == (tally.usage.calls, tally.usage.cut_off)
+    line = usage_line(UsageRecord.of(tally.usage))
+    assert "calls 1  (and 2 rounds cut off" in line
