@@ -12,9 +12,9 @@ from casework.gateway.clock import Clock, ManualClock
 from casework.gateway.llm_gateway import LLMGateway
 from casework.gateway.providers.scripted import ScriptedProvider, Step
 from casework.runner.pipeline import Pipeline
-from casework.runtime.batch import BatchOptions
-from casework.runtime.pipeline_run import PipelineRun
 from casework.runtime.project import Project
+from casework.runtime.run.batch import BatchOptions
+from casework.runtime.run.pipeline_run import PipelineRun
 from casework.runtime.workspace import Workspace
 
 SETTINGS = """

@@ -69,7 +69,7 @@ def _casework(
 
 def main() -> None:
     """Run the command line of this process and end it with the exit code."""
-    from casework.runtime.interruption import interrupt_on_terminate
+    from casework.runtime.run.interruption import interrupt_on_terminate
 
     _leave_ascii()
     interrupt_on_terminate()

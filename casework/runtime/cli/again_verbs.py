@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from casework.checkpoints.index_rows import IndexedOperation
     from casework.checkpoints.store import CheckpointStore
-    from casework.runtime.campaigns import Again
+    from casework.runtime.run.campaigns import Again
 
 ReasonOption = Annotated[
     str | None,
@@ -67,7 +67,7 @@ def retry(
     """
     from casework.checkpoints.records import OperationStatus
     from casework.errors import ConfigurationError
-    from casework.runtime.campaigns import stopped_operations
+    from casework.runtime.run.campaigns import stopped_operations
     from casework.runtime.workspace import existing_store
 
     if not (failed or pending or reason or case):
@@ -100,7 +100,7 @@ def release(
     """
     from casework.checkpoints.records import OperationStatus
     from casework.errors import ConfigurationError
-    from casework.runtime.campaigns import stopped_operations
+    from casework.runtime.run.campaigns import stopped_operations
     from casework.runtime.workspace import existing_store
 
     if not case and reason is None and not every:
@@ -122,7 +122,7 @@ def list_(invocation: Invocation, *, reason: ReasonOption = None) -> ExitCode:
     the document itself, like an empty text or a refusal, which asking again does not cure.
     """
     from casework.checkpoints.records import OperationStatus
-    from casework.runtime.inbox import inbox_items
+    from casework.runtime.views.inbox import inbox_items
     from casework.runtime.workspace import existing_store
 
     store, terminal = existing_store(invocation.project()), invocation.terminal
@@ -150,7 +150,7 @@ def show(
     operation: Annotated[str | None, typer.Argument(metavar="[OP]")] = None,
 ) -> ExitCode:
     """Show a case: each result with the lines of the source that it quotes, then the source."""
-    from casework.runtime.evidence import case_evidence
+    from casework.runtime.views.evidence import case_evidence
     from casework.runtime.workspace import existing_store, require_cases
 
     store, terminal = existing_store(invocation.project()), invocation.terminal
@@ -168,8 +168,8 @@ def _ask_again(
     invocation: Invocation, store: CheckpointStore, chosen: Iterable[IndexedOperation]
 ) -> ExitCode:
     """Ask each chosen operation again and tell what came of it."""
-    from casework.runtime import phrases
-    from casework.runtime.campaigns import Answer, ask_again
+    from casework.runtime.run.campaigns import Answer, ask_again
+    from casework.runtime.views import phrases
 
     terminal = invocation.terminal
     answers: Counter[Answer] = Counter()
@@ -194,7 +194,7 @@ def _ask_again(
 
 
 def _again_to_json(again: Again) -> JSONObject:
-    from casework.runtime import phrases
+    from casework.runtime.views import phrases
 
     return {
         "case_id": again.case_id,
@@ -207,8 +207,8 @@ def _again_to_json(again: Again) -> JSONObject:
 
 
 def _item_to_json(item: IndexedOperation) -> JSONObject:
-    from casework.runtime import phrases
-    from casework.runtime.inbox import reason_of
+    from casework.runtime.views import phrases
+    from casework.runtime.views.inbox import reason_of
 
     return {
         "case_id": item.case_id,
@@ -221,8 +221,8 @@ def _item_to_json(item: IndexedOperation) -> JSONObject:
 
 
 def _item_row(item: IndexedOperation) -> tuple[str, ...]:
-    from casework.runtime import phrases
-    from casework.runtime.inbox import reason_of
+    from casework.runtime.views import phrases
+    from casework.runtime.views.inbox import reason_of
 
     return (
         item.case_id,

@@ -9,15 +9,15 @@ from typing import Final
 from casework.checkpoints.records import OperationStatus
 from casework.runner.export import ExportRow
 from casework.runner.pipeline import Pipeline
-from casework.runtime import phrases
 from casework.runtime.cli.run_session import RunResult, calls_line, result_to_json
 from casework.runtime.cli.terminal import Terminal
 from casework.runtime.demo import DemoProject, LicenceCase, Score, Verdict, score
-from casework.runtime.export_rows import export_rows
 from casework.runtime.importing import ImportCount
-from casework.runtime.inbox import PERSON_CODES
-from casework.runtime.operation_ids import pipeline_id
-from casework.runtime.status_view import counts_line
+from casework.runtime.run.operation_ids import pipeline_id
+from casework.runtime.views import phrases
+from casework.runtime.views.export_rows import export_rows
+from casework.runtime.views.inbox import PERSON_CODES
+from casework.runtime.views.status_view import counts_line
 from casework.runtime.workspace import Workspace
 from casework.strict_json import JSON, JSONObject
 

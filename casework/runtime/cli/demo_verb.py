@@ -58,12 +58,12 @@ def demo(
     given with --project, else to casework-demo. A second run finds every result and asks nobody.
     Ends with 0 once everything is settled, also if some cases wait in the inbox.
     """
-    from casework.runtime.batch import BatchOptions
     from casework.runtime.cli.demo_report import DemoReport
     from casework.runtime.cli.run_session import RunSession, leave
     from casework.runtime.demo import prepare
-    from casework.runtime.pipeline_run import PipelineRun
     from casework.runtime.project import Project
+    from casework.runtime.run.batch import BatchOptions
+    from casework.runtime.run.pipeline_run import PipelineRun
     from casework.runtime.workspace import Workspace
 
     terminal, small_model = invocation.terminal, model is Answerer.LOCAL

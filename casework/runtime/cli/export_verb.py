@@ -85,8 +85,8 @@ def export(
     from casework.checkpoints.records import OperationStatus
     from casework.runner.csv_table import CsvOptions, csv_lines
     from casework.runner.export import jsonl_lines
-    from casework.runtime.export_rows import export_rows
-    from casework.runtime.index_pages import every_case
+    from casework.runtime.views.export_rows import export_rows
+    from casework.runtime.views.index_pages import every_case
     from casework.runtime.workspace import existing_store, require_cases
 
     project = invocation.project()
@@ -120,7 +120,7 @@ def _ended(
 
 def _column_order(project: Project) -> JSONObject | None:
     """Return the schema that gives CSV columns their order, where the pipeline has just one."""
-    from casework.runtime.status_report import read_settings
+    from casework.runtime.views.status_report import read_settings
 
     pipeline = read_settings(project).pipeline
     if pipeline is None or len(pipeline.operations) != 1:

@@ -54,14 +54,14 @@ def status(
     Answered from the index, however many cases there are; settings are not needed. --by provider
     reads every finished outcome and takes its time. Always ends with 0 if it could look.
     """
-    from casework.runtime.status_report import project_status, read_settings
-    from casework.runtime.status_view import status_lines, view_to_json
+    from casework.runtime.views.status_report import project_status, read_settings
+    from casework.runtime.views.status_view import status_lines, view_to_json
     from casework.runtime.workspace import existing_store
 
     project, terminal = invocation.project(), invocation.terminal
     store = existing_store(project)
     if by is not None:
-        from casework.runtime.status_breakdown import Cut, breakdown
+        from casework.runtime.views.status_breakdown import Cut, breakdown
 
         _show_breakdown(invocation, by, breakdown(store, Cut(by.value)))
         return ExitCode.SUCCESS
@@ -91,7 +91,7 @@ def explain(
     configured profile; where it does, its own verdicts are shown.
     """
     from casework.errors import ConfigurationError
-    from casework.runtime import explanation
+    from casework.runtime.views import explanation
     from casework.runtime.workspace import Workspace
 
     workspace, terminal = Workspace.open(invocation.project()), invocation.terminal

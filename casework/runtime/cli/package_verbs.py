@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from casework.checkpoints.findings import VerifyReport
     from casework.checkpoints.inspection import Inspection
-    from casework.runtime.audit import AuditRow, Unreadable
+    from casework.runtime.views.audit import AuditRow, Unreadable
 
 
 class AuditFormat(StrEnum):
@@ -73,8 +73,8 @@ def inspect(
     and outcomes hold the text of the document.
     """
     from casework.checkpoints.inspection import inspect_package
-    from casework.runtime import inspecting
     from casework.runtime.package_places import package_at
+    from casework.runtime.views import inspecting
 
     terminal = invocation.terminal
     with inspect_package(package_at(case, invocation.project())) as package:
@@ -117,8 +117,8 @@ def audit(
     listed as unconfirmed: the document may have been seen, and paid for, twice.
     """
     from casework.errors import ConfigurationError
-    from casework.runtime.audit import audit as audit_cases
-    from casework.runtime.audit import audit_all
+    from casework.runtime.views.audit import audit as audit_cases
+    from casework.runtime.views.audit import audit_all
     from casework.runtime.workspace import existing_store, require_cases
 
     if bool(case) == every:
@@ -161,7 +161,7 @@ def verify(
 
 
 def _timeline(invocation: Invocation, package: Inspection) -> None:
-    from casework.runtime import inspecting
+    from casework.runtime.views import inspecting
 
     terminal = invocation.terminal
     if terminal.as_json:
@@ -183,7 +183,7 @@ def _write_audit(
 ) -> int:
     """Write the rows and return how many cases could not be read."""
     from casework.runner.csv_table import csv_line
-    from casework.runtime.audit import COLUMNS, Unreadable
+    from casework.runtime.views.audit import COLUMNS, Unreadable
 
     terminal, table, damaged = invocation.terminal, list[tuple[str, ...]](), 0
     if form is AuditFormat.CSV:

@@ -83,8 +83,8 @@ def doctor(
     provider and closed again, without a request. Ends with 2 if there is a problem.
     """
     from casework.gateway.clock import SystemClock
-    from casework.runtime.doctor import CheckState, examine
-    from casework.runtime.probing import probe_all
+    from casework.runtime.views.doctor import CheckState, examine
+    from casework.runtime.views.probing import probe_all
     from casework.runtime.workspace import Workspace
 
     project, terminal = invocation.project(), invocation.terminal

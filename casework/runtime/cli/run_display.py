@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from casework.runtime import phrases
 from casework.runtime.cli.terminal import Terminal, showable
-from casework.runtime.run_monitor import Display
-from casework.runtime.status_view import (
+from casework.runtime.run.run_monitor import Display
+from casework.runtime.views import phrases
+from casework.runtime.views.status_view import (
     StatusView,
     counts_line,
     status_lines,

@@ -12,20 +12,20 @@ from datetime import datetime
 from typing import Final
 
 from casework.errors import OperationConflict
-from casework.runtime import phrases
-from casework.runtime.batch import BatchEnd, BatchReport
 from casework.runtime.cli.exit_codes import ExitCode
 from casework.runtime.cli.failures import exit_code_of
 from casework.runtime.cli.run_display import display
 from casework.runtime.cli.terminal import Terminal
-from casework.runtime.explanation import explain
-from casework.runtime.interruption import Interruption
-from casework.runtime.pipeline_run import PipelineRun
-from casework.runtime.run_monitor import RunMonitor
-from casework.runtime.session_record import SessionRecord, SessionRecords, UsageRecord
-from casework.runtime.state_counts import StateCounts
-from casework.runtime.status_view import counts_line, usage_line, usage_to_json
-from casework.runtime.travel import asked_in_order, travel_sentence
+from casework.runtime.run.batch import BatchEnd, BatchReport
+from casework.runtime.run.interruption import Interruption
+from casework.runtime.run.pipeline_run import PipelineRun
+from casework.runtime.run.run_monitor import RunMonitor
+from casework.runtime.run.session_record import SessionRecord, SessionRecords, UsageRecord
+from casework.runtime.run.state_counts import StateCounts
+from casework.runtime.views import phrases
+from casework.runtime.views.explanation import explain
+from casework.runtime.views.status_view import counts_line, usage_line, usage_to_json
+from casework.runtime.views.travel import asked_in_order, travel_sentence
 from casework.strict_json import JSON, JSONObject
 
 PROBLEMS_SHOWN: Final = 10

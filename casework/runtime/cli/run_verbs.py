@@ -58,10 +58,10 @@ def run(
     waits for that unless --once is given. Ctrl-C lets running calls end, a second one leaves at
     once; either way everything committed is kept. Several runs may share a project.
     """
-    from casework.runtime.batch import BatchOptions
     from casework.runtime.cli.run_session import RunSession, leave, show_result
-    from casework.runtime.descriptors import affordable_concurrency
-    from casework.runtime.pipeline_run import PipelineRun
+    from casework.runtime.run.batch import BatchOptions
+    from casework.runtime.run.descriptors import affordable_concurrency
+    from casework.runtime.run.pipeline_run import PipelineRun
     from casework.runtime.workspace import Workspace
 
     workspace = Workspace.open(invocation.project())

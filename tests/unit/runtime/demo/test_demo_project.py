@@ -16,7 +16,7 @@ from casework.gateway.privacy import judge
 from casework.runner.pipeline import Pipeline
 from casework.runtime.demo.demo_project import DemoProject, prepare, read_answer_key
 from casework.runtime.demo.licence_terms import FAMILIES, Family
-from casework.runtime.requests import NamedText, RequestBuilder
+from casework.runtime.run.requests import NamedText, RequestBuilder
 from casework.strict_json import JSON
 
 

@@ -13,12 +13,12 @@ from casework.config.gateway_config import GatewayConfig
 from casework.errors import CaseworkError, ConfigurationError, StorageError
 from casework.gateway.privacy import Eligibility, judge
 from casework.runner.pipeline import Pipeline
-from casework.runtime.inbox import reasons
 from casework.runtime.project import Project
-from casework.runtime.session_record import SessionRecords
-from casework.runtime.state_counts import of_index
-from casework.runtime.status_view import StatusView
-from casework.runtime.travel import travel_sentence
+from casework.runtime.run.session_record import SessionRecords
+from casework.runtime.run.state_counts import of_index
+from casework.runtime.views.inbox import reasons
+from casework.runtime.views.status_view import StatusView
+from casework.runtime.views.travel import travel_sentence
 
 
 @dataclass(frozen=True, slots=True)

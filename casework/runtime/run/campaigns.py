@@ -12,9 +12,9 @@ from casework.checkpoints.index_rows import IndexedOperation
 from casework.checkpoints.records import OperationStatus
 from casework.checkpoints.store import CheckpointStore
 from casework.errors import LockBusy, NotDue, OperationConflict
-from casework.runtime.inbox import reason_of, same_reason
-from casework.runtime.index_pages import operations_in
-from casework.runtime.operation_ids import later_campaigns
+from casework.runtime.run.operation_ids import later_campaigns
+from casework.runtime.views.inbox import reason_of, same_reason
+from casework.runtime.views.index_pages import operations_in
 from casework.runtime.workspace import require_cases
 
 CAMPAIGNS_MAX: Final = 10_000

@@ -11,11 +11,11 @@ from casework.checkpoints.memory_storage import MemoryStorage
 from casework.checkpoints.records import OperationStatus, PackageStatus
 from casework.errors import StorageError
 from casework.runtime.cli.run_display import LiveScreen, PlainLines
-from casework.runtime.index_pages import every_case
-from casework.runtime.session_record import ProviderRecord, SessionRecord, UsageRecord
-from casework.runtime.state_counts import StateCounts, of_index
-from casework.runtime.status_breakdown import Cut, breakdown
-from casework.runtime.status_view import StatusView, status_lines, with_running
+from casework.runtime.run.session_record import ProviderRecord, SessionRecord, UsageRecord
+from casework.runtime.run.state_counts import StateCounts, of_index
+from casework.runtime.views.index_pages import every_case
+from casework.runtime.views.status_breakdown import Cut, breakdown
+from casework.runtime.views.status_view import StatusView, status_lines, with_running
 from tests.support.packages import CASE, Workshop
 
 START = datetime(2026, 1, 1, 10, 0, tzinfo=UTC)

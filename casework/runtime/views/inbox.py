@@ -10,7 +10,7 @@ from casework.checkpoints.index import PackageIndex
 from casework.checkpoints.index_rows import IndexedOperation
 from casework.checkpoints.records import OperationStatus
 from casework.gateway.errors import FailureKind
-from casework.runtime.index_pages import operations_in
+from casework.runtime.views.index_pages import operations_in
 
 PERSON_CODES: Final = frozenset(
     {

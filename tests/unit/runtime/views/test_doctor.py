@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from casework.gateway.clock import ManualClock
-from casework.runtime.doctor import Check, CheckState, examine
-from casework.runtime.probing import probe_all
 from casework.runtime.project import Project
+from casework.runtime.views.doctor import Check, CheckState, examine
+from casework.runtime.views.probing import probe_all
 from casework.runtime.workspace import Workspace
 from tests.support.command_line import make_project
 

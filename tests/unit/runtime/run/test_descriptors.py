@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from casework.runtime.descriptors import affordable_concurrency
+from casework.runtime.run.descriptors import affordable_concurrency
 
 INFINITY = -1
 

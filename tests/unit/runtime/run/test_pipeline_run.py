@@ -23,11 +23,11 @@ from casework.gateway.messages import ProviderCall
 from casework.gateway.providers.scripted import Computed, Fail, Reply, Step
 from casework.runner.case_runner import OperationResult
 from casework.runner.pipeline import Pipeline
-from casework.runtime.batch import BatchEnd, BatchOptions, BatchReport
-from casework.runtime.interruption import Interruption
-from casework.runtime.pipeline_run import PipelineRun
-from casework.runtime.state_counts import StateCounts
-from casework.runtime.work_queue import Work
+from casework.runtime.run.batch import BatchEnd, BatchOptions, BatchReport
+from casework.runtime.run.interruption import Interruption
+from casework.runtime.run.pipeline_run import PipelineRun
+from casework.runtime.run.state_counts import StateCounts
+from casework.runtime.run.work_queue import Work
 from casework.runtime.workspace import Workspace
 from tests.support.pipeline_workspace import PIPELINE, SECOND, Desk
 

@@ -19,12 +19,12 @@ from casework.gateway.llm_gateway import LLMGateway
 from casework.gateway.privacy import Eligibility
 from casework.gateway.providers.local_weights import is_intact, weights_path
 from casework.runner.pipeline import Pipeline
-from casework.runtime import phrases
 from casework.runtime.project import Project
-from casework.runtime.requests import NamedText, RequestBuilder
+from casework.runtime.run.requests import NamedText, RequestBuilder
 from casework.runtime.scaffold import ignores_settings
-from casework.runtime.travel import asked_in_order, travel_sentence
 from casework.runtime.version import version_line
+from casework.runtime.views import phrases
+from casework.runtime.views.travel import asked_in_order, travel_sentence
 from casework.runtime.workspace import open_store
 
 PROXY_NAMES: Final = ("http_proxy", "https_proxy", "all_proxy", "no_proxy")

@@ -12,7 +12,7 @@ from casework.gateway.errors import FailureKind
 from casework.gateway.messages import LLMRequest
 from casework.runner.documents import Document, read_documents
 from casework.runner.pipeline import Pipeline
-from casework.runtime.requests import NamedText, RequestBuilder
+from casework.runtime.run.requests import NamedText, RequestBuilder
 
 HEAD = 'name = "n"\n[[operations]]\nid = "a"\ntask = "Judge."\noutput_schema = {}\n'
 

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from casework.config.providers import ProviderConfig
 from casework.gateway.clock import Clock
 from casework.gateway.privacy import Eligibility
-from casework.runtime.doctor import Check, CheckState
+from casework.runtime.views.doctor import Check, CheckState
 
 PROBE_SECONDS: Final = 5.0
 LOCALHOST: Final = "127.0.0.1"

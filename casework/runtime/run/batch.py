@@ -21,10 +21,10 @@ from casework.errors import (
 from casework.gateway.clock import Clock
 from casework.runner.case_runner import OperationResult
 from casework.runner.operation import ResultStatus
-from casework.runtime.calls import calls_of, cut_off_starts
-from casework.runtime.interruption import Interruption
-from casework.runtime.session_tally import SessionTally
-from casework.runtime.work_queue import Pause, Work, WorkQueue
+from casework.runtime.run.calls import calls_of, cut_off_starts
+from casework.runtime.run.interruption import Interruption
+from casework.runtime.run.session_tally import SessionTally
+from casework.runtime.run.work_queue import Pause, Work, WorkQueue
 
 CONCURRENCY: Final = 8
 BUSY_SECONDS: Final = 0.2

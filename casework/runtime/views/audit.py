@@ -10,8 +10,8 @@ from typing import Final
 from casework.checkpoints.store import CheckpointStore
 from casework.errors import CaseworkError, CheckpointError
 from casework.runner.exposure import Exposure, exposures
-from casework.runtime import phrases
-from casework.runtime.index_pages import every_case
+from casework.runtime.views import phrases
+from casework.runtime.views.index_pages import every_case
 from casework.strict_json import JSONObject
 
 COLUMNS: Final = (

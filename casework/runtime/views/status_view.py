@@ -9,9 +9,9 @@ from datetime import UTC, datetime
 from typing import Final
 
 from casework.checkpoints.inflight import Intent
-from casework.runtime import phrases
-from casework.runtime.session_record import ProviderRecord, SessionRecord, UsageRecord
-from casework.runtime.state_counts import StateCounts
+from casework.runtime.run.session_record import ProviderRecord, SessionRecord, UsageRecord
+from casework.runtime.run.state_counts import StateCounts
+from casework.runtime.views import phrases
 from casework.strict_json import JSON, JSONObject
 
 BAR_CELLS: Final = 25

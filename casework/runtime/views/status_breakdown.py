@@ -11,8 +11,8 @@ from casework.checkpoints.records import OperationStatus
 from casework.checkpoints.store import CheckpointStore
 from casework.errors import CheckpointError
 from casework.runner.outcome_files import read_outcome
-from casework.runtime.inbox import reason_of
-from casework.runtime.index_pages import every_operation
+from casework.runtime.views.inbox import reason_of
+from casework.runtime.views.index_pages import every_operation
 
 
 class Cut(StrEnum):

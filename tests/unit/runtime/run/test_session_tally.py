@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from decimal import Decimal
 
-from casework.runtime import phrases
-from casework.runtime.calls import Call, calls_of
-from casework.runtime.session_record import UsageRecord
-from casework.runtime.session_tally import ETA_COMPLETIONS_MIN, SessionTally, UsageTally
-from casework.runtime.status_view import usage_line
+from casework.runtime.run.calls import Call, calls_of
+from casework.runtime.run.session_record import UsageRecord
+from casework.runtime.run.session_tally import ETA_COMPLETIONS_MIN, SessionTally, UsageTally
+from casework.runtime.views import phrases
+from casework.runtime.views.status_view import usage_line
 
 
 def call(

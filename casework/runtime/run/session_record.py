@@ -19,8 +19,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from casework.checkpoints.store import CheckpointStore
 from casework.errors import CheckpointError, LockBusy
 from casework.runner.outcome_files import read_outcome
-from casework.runtime.calls import calls_of, cut_off_starts
-from casework.runtime.session_tally import UsageTally
+from casework.runtime.run.calls import calls_of, cut_off_starts
+from casework.runtime.run.session_tally import UsageTally
 
 RECORD_BYTES_MAX: Final = 1 << 20
 TOTALS_FILE: Final = "totals.json"

@@ -11,7 +11,7 @@ from typing import Final, Protocol
 
 from casework.checkpoints.index_rows import IndexedOperation
 from casework.gateway.clock import Clock
-from casework.runtime.operation_ids import pipeline_id
+from casework.runtime.run.operation_ids import pipeline_id
 
 FETCH: Final = 256
 """How many due operations are taken from the index at a time."""

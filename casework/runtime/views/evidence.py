@@ -13,7 +13,7 @@ from casework.errors import PackageNotFound
 from casework.json_pointer import flatten
 from casework.runner.data_selection import DataSelector, select_texts
 from casework.runner.outcome_files import read_outcome
-from casework.runtime import phrases
+from casework.runtime.views import phrases
 from casework.strict_json import JSON, JSONObject
 
 QUOTE_CHARACTERS_MIN: Final = 4

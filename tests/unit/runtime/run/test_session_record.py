@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from casework.checkpoints.store import CheckpointStore
-from casework.runtime.session_record import SessionRecord, SessionRecords, UsageRecord, recount
+from casework.runtime.run.session_record import SessionRecord, SessionRecords, UsageRecord, recount
 from tests.support.packages import Workshop
 
 START = datetime(2026, 1, 1, 10, 0, tzinfo=UTC)

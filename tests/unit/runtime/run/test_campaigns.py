@@ -6,9 +6,9 @@ from pathlib import Path
 
 from casework.checkpoints.memory_storage import MemoryStorage
 from casework.checkpoints.records import OperationStatus
-from casework.runtime.campaigns import Again, Answer, ask_again, stopped_operations
-from casework.runtime.inbox import inbox_items, reasons
-from casework.runtime.operation_ids import later_campaigns, pipeline_id
+from casework.runtime.run.campaigns import Again, Answer, ask_again, stopped_operations
+from casework.runtime.run.operation_ids import later_campaigns, pipeline_id
+from casework.runtime.views.inbox import inbox_items, reasons
 from tests.support.packages import CASE, Workshop
 
 STOPPED = (OperationStatus.ERROR, OperationStatus.BLOCKED)

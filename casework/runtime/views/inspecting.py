@@ -9,7 +9,7 @@ from casework.checkpoints.inspection import Inspection, TimelineEntry
 from casework.checkpoints.names import outcome_path, request_path
 from casework.checkpoints.records import OperationState
 from casework.errors import PackageNotFound
-from casework.runtime import phrases
+from casework.runtime.views import phrases
 from casework.strict_json import JSON, JSONObject
 
 TIMELINE_COLUMNS: Final = ("generation", "time", "kind", "actor", "phase", "status", "operations")

@@ -15,13 +15,13 @@ from casework.checkpoints.records import OperationStatus
 from casework.errors import CheckpointError, InvalidRequest, OperationConflict
 from casework.runner.case_runner import OperationResult
 from casework.runner.pipeline import Pipeline
-from casework.runtime.batch import Batch, BatchOptions, BatchReport
-from casework.runtime.index_pages import every_operation
-from casework.runtime.interruption import Interruption
-from casework.runtime.operation_ids import pipeline_id
-from casework.runtime.requests import NamedText, RequestBuilder
-from casework.runtime.state_counts import StateCounts, of_index, of_operations
-from casework.runtime.work_queue import Work, WorkQueue
+from casework.runtime.run.batch import Batch, BatchOptions, BatchReport
+from casework.runtime.run.interruption import Interruption
+from casework.runtime.run.operation_ids import pipeline_id
+from casework.runtime.run.requests import NamedText, RequestBuilder
+from casework.runtime.run.state_counts import StateCounts, of_index, of_operations
+from casework.runtime.run.work_queue import Work, WorkQueue
+from casework.runtime.views.index_pages import every_operation
 from casework.runtime.workspace import Workspace, require_cases
 
 SAMPLE: Final = 256

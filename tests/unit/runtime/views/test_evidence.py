@@ -17,11 +17,11 @@ from casework.runner.documents import (
     make_document,
     read_file,
 )
-from casework.runtime.audit import COLUMNS, AuditRow, Unreadable, audit_all
-from casework.runtime.evidence import case_evidence
-from casework.runtime.export_rows import export_rows
 from casework.runtime.importing import Arrival, Arrived, ImportCount, import_documents, look_at
-from casework.runtime.interruption import Interruption
+from casework.runtime.run.interruption import Interruption
+from casework.runtime.views.audit import COLUMNS, AuditRow, Unreadable, audit_all
+from casework.runtime.views.evidence import case_evidence
+from casework.runtime.views.export_rows import export_rows
 from tests.support.pipeline_workspace import Desk
 
 DOWN = Fail(FailureKind.HTTP_429, http_status=429)

@@ -9,16 +9,16 @@ from datetime import datetime
 from typing import Final, Protocol
 
 from casework.errors import StorageError
-from casework.runtime.pipeline_run import PipelineRun
-from casework.runtime.session_record import (
+from casework.runtime.run.pipeline_run import PipelineRun
+from casework.runtime.run.session_record import (
     ProviderRecord,
     SessionRecord,
     SessionRecords,
     UsageRecord,
 )
-from casework.runtime.state_counts import StateCounts
-from casework.runtime.status_view import StatusView, with_running
-from casework.runtime.travel import travel_sentence
+from casework.runtime.run.state_counts import StateCounts
+from casework.runtime.views.status_view import StatusView, with_running
+from casework.runtime.views.travel import travel_sentence
 
 TICK_SECONDS: Final = 0.5
 RECORD_SECONDS: Final = 2.0
