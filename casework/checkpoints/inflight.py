@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from casework.checkpoints.fields import Fields, parse_object
-from casework.checkpoints.storage import NotFound, Storage
+from casework.checkpoints.storage import AlreadyExists, NotFound, Storage
 from casework.errors import CheckpointError
 from casework.strict_json import JSON, JSONObject, canonical, sha256_hex
 
@@ -144,6 +144,15 @@ class Intent:
         return intent
 
 
+@dataclass(frozen=True, slots=True)
+class Announced:
+    """What is announced of one operation."""
+
+    newest: Intent | None
+    damaged: bool
+    """Whether something is there that cannot be read."""
+
+
 class InflightIntents:
     """The announcements of one root; each belongs to whoever holds its case's lock.
 
@@ -163,19 +172,28 @@ class InflightIntents:
         Raises:
             StorageError: It could not be made durable; nobody may be asked.
         """
-        older = self._held_slot(intent.case_id, intent.ophash)
-        slot = _SLOTS[1] if older == _SLOTS[0] else _SLOTS[0]
-        path = _path(intent.case_id, intent.ophash, slot)
-        with suppress(NotFound):
-            self._storage.delete(path)
-        self._storage.create([(path, intent.encode())])
-        if older is not None:
-            self._storage.delete(_path(intent.case_id, intent.ophash, older))
+        try:
+            self._storage.create(
+                [(_path(intent.case_id, intent.ophash, _SLOTS[0]), intent.encode())]
+            )
+        except AlreadyExists:
+            self._begin_beside(intent)
 
-    def get(self, case_id: str, ophash: str) -> Intent | None:
-        """Return the newest announcement of an operation."""
-        found = [self._read(_path(case_id, ophash, slot)) for slot in _SLOTS]
-        return max(filter(None, found), key=_age, default=None)
+    def look(self, case_id: str, ophash: str) -> Announced:
+        """Return what is announced of an operation."""
+        newest: Intent | None = None
+        damaged = False
+        for slot in _SLOTS:
+            path = _path(case_id, ophash, slot)
+            try:
+                intent = Intent.decode(self._storage.read(path), path)
+            except NotFound:
+                continue
+            except CheckpointError:
+                damaged = True
+                continue
+            newest = intent if newest is None else max(newest, intent, key=_age)
+        return Announced(newest, damaged)
 
     def end(self, case_id: str, ophash: str) -> None:
         """Remove an operation's announcement, because its outcome is committed and indexed."""
@@ -193,34 +211,18 @@ class InflightIntents:
                 newest[key] = max(newest.get(key, intent), intent, key=_age)
         return tuple(newest.values())
 
-    def is_damaged(self, case_id: str, ophash: str) -> bool:
-        """Tell whether an announcement of the operation is there and cannot be read."""
-        for path in (_path(case_id, ophash, slot) for slot in _SLOTS):
-            if self._read(path) is None and self._exists(path):
-                return True
-        return False
-
     def damaged(self) -> tuple[str, ...]:
         """Return the names of announcements that cannot be read; nobody knows what they told."""
         names = self._storage.list(FOLDER)
         return tuple(name for name in names if self._read(f"{FOLDER}/{name}") is None)
 
-    def _held_slot(self, case_id: str, ophash: str) -> str | None:
-        intents = {
-            slot: intent
-            for slot in _SLOTS
-            if (intent := self._read(_path(case_id, ophash, slot))) is not None
-        }
-        return max(intents, key=lambda slot: _age(intents[slot]), default=None)
-
-    def _exists(self, path: str) -> bool:
-        try:
-            self._storage.read(path)
-        except NotFound:
-            return False
-        except CheckpointError:
-            return True
-        return True
+    def _begin_beside(self, intent: Intent) -> None:
+        """Announce a round under the other name, then remove what the first one holds."""
+        first, second = (_path(intent.case_id, intent.ophash, slot) for slot in _SLOTS)
+        with suppress(NotFound):
+            self._storage.delete(second)
+        self._storage.create([(second, intent.encode())])
+        self._storage.delete(first)
 
     def _read(self, path: str) -> Intent | None:
         try:

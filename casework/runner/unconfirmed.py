@@ -18,9 +18,10 @@ def unconfirmed_starts(
     store: CheckpointStore, identity: OperationIdentity, number: int
 ) -> tuple[IntentStart, ...]:
     """Return the earlier starts of this very round that no outcome answers."""
-    intent = store.inflight.get(identity.case_id, identity.ophash)
+    announced = store.inflight.look(identity.case_id, identity.ophash)
+    intent = announced.newest
     earlier = () if intent is None or intent.round != number else (*intent.earlier, intent.start())
-    if store.inflight.is_damaged(identity.case_id, identity.ophash):
+    if announced.damaged:
         return (*earlier, _UNREADABLE)
     return earlier
 

@@ -41,12 +41,12 @@ def test_the_newest_announcement_of_an_operation_counts() -> None:
     for number in range(5):
         inflight.begin(newest)
         assert (newest,) == inflight.list()
-        assert newest == inflight.get(CASE, INTENT.ophash)
+        assert newest == inflight.look(CASE, INTENT.ophash).newest
         earlier = (*newest.earlier, newest.start())
         newest = replace(newest, started_at=f"2026-01-01T11:0{number}:00Z", earlier=earlier)
-    assert 1 == len(storage.list(FOLDER))
+    assert 2 >= len(storage.list(FOLDER))
     inflight.end(CASE, INTENT.ophash)
-    assert ((), None) == (inflight.list(), inflight.get(CASE, INTENT.ophash))
+    assert ((), None) == (inflight.list(), inflight.look(CASE, INTENT.ophash).newest)
 
 
 def test_two_cases_may_announce_the_same_operation() -> None:
