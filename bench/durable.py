@@ -5,7 +5,8 @@ Prints, measured in one run on one disk:
 * CPU per round of runner, gateway and store together, with a provider that answers at once;
 * rounds per second with one and with 32 cases in flight, and the floor of the same minute: "write
   file, fsync, link, fsync folder" from as many threads, with the bytes of a commit;
-* how both grow from one to 32, which shows whether the disk's group commit is used.
+* how both grow from one to 32, which shows whether the disk's group commit is used; once on this
+  disk, where the processor is the limit, and once as if every sync took 5 ms, where waiting is.
 
 ``--quick`` takes under a minute. Ratios are what to quote; absolute numbers move with the machine.
 """
@@ -21,6 +22,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from casework.checkpoints.disk import Disk, Draft
 from casework.checkpoints.store import CheckpointStore
 from casework.config.gateway_config import GatewayConfig
 from casework.gateway.llm_gateway import LLMGateway
@@ -32,6 +34,21 @@ from casework.runner.case_runner import CaseLLMRunner
 SCHEMA = {"type": "object", "properties": {"answer": {"type": "string"}}, "required": ["answer"]}
 SETTINGS = '[[providers]]\nid = "instant"\nadapter = "double"\nmodel = "m"\nclass = "cloud"\n'
 IN_FLIGHT = 32
+SLOW_SYNC_SECONDS = 0.005
+
+
+class SlowDisk(Disk):
+    """This disk, with syncs that take as long as on a plain SSD or a network volume."""
+
+    def sync(self, draft: Draft) -> None:
+        """Wait, then sync a draft."""
+        time.sleep(SLOW_SYNC_SECONDS)
+        super().sync(draft)
+
+    def sync_folder(self, path: str) -> None:
+        """Wait, then sync a folder."""
+        time.sleep(SLOW_SYNC_SECONDS)
+        super().sync_folder(path)
 
 
 def request() -> LLMRequest:
@@ -62,7 +79,9 @@ def floor(folder: Path, *, threads: int, commits: int, content: bytes) -> float:
         return commits / (time.perf_counter() - begun)
 
 
-async def rounds(root: Path, *, cases: int, in_flight: int) -> tuple[float, float]:
+async def rounds(
+    root: Path, *, cases: int, in_flight: int, disk: Disk | None = None
+) -> tuple[float, float]:
     """Return rounds per second and CPU milliseconds per round."""
     provider = ScriptedProvider(
         [Reply('{"answer": "yes"}', usage=Usage(500, 10, 510))], repeat_last=True
@@ -72,6 +91,7 @@ async def rounds(root: Path, *, cases: int, in_flight: int) -> tuple[float, floa
     store = CheckpointStore(root)
     heads = [store.create(f"case-{n}", {"a.txt": b"The pump failed."}) for n in range(cases)]
     asked = request()
+    store = CheckpointStore(root, disk=disk)
     with ThreadPoolExecutor(in_flight) as threads:
         runner = CaseLLMRunner(store, gateway, executor=threads)
         waiting = iter(heads)
@@ -112,9 +132,17 @@ def main() -> None:
         bare, mine = medians[f"floor {threads}"], medians[f"rounds {threads}"]
         print(f"in flight {threads:2}: {mine:7.0f} rounds/s, bare commits {bare:7.0f}/s, ", end="")
         print(f"ratio {mine / bare:4.2f}, CPU {medians[f'cpu {threads}']:5.2f} ms/round")
+    with tempfile.TemporaryDirectory(dir=chosen.folder) as name:
+        slow = {
+            threads: asyncio.run(
+                rounds(Path(name, str(threads)), cases=cases, in_flight=threads, disk=SlowDisk())
+            )[0]
+            for threads, cases in ((1, 30), (IN_FLIGHT, 300))
+        }
     growth = medians[f"rounds {IN_FLIGHT}"] / medians["rounds 1"]
     bare_growth = medians[f"floor {IN_FLIGHT}"] / medians["floor 1"]
     print(f"growth 1 -> {IN_FLIGHT}: rounds x{growth:.1f}, bare commits x{bare_growth:.1f}")
+    print(f"growth 1 -> {IN_FLIGHT} with syncs of 5 ms: rounds x{slow[IN_FLIGHT] / slow[1]:.1f}")
 
 
 if __name__ == "__main__":

@@ -222,6 +222,7 @@ class CaseLLMRunner:
                             number=number,
                             request=opened.request,
                             unconfirmed=opened.unconfirmed,
+                            due_at=opened.state.due_at if opened.state else None,
                         )
                     return await self._unbroken(lambda: self._commit(opened, number, content))
                 case _:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final, assert_never
 
+from casework.checkpoints.fields import STORED_DEPTH_MAX
 from casework.checkpoints.records import OUTCOME_SCHEMA, OperationError, OperationStatus
 from casework.checkpoints.timestamps import read_time, write_time
 from casework.errors import FormatError
@@ -44,6 +45,7 @@ def write_outcome(
     number: int,
     request: RequestRecord,
     unconfirmed: list[JSON],
+    due_at: datetime | None = None,
 ) -> bytes:
     """Return the bytes of an outcome file.
 
@@ -52,6 +54,8 @@ def write_outcome(
         number: The round's number, from 1.
         request: The request it answered.
         unconfirmed: Earlier starts of this round whose end nobody saw, each perhaps paid for.
+        due_at: When the wall clock called the round due. One that began before was waited for by
+            the monotonic clock while the wall clock was set back, and says so.
     """
     walked = None if isinstance(outcome, RequestRejected) else outcome
     body: JSONObject = {
@@ -64,6 +68,7 @@ def write_outcome(
         "elapsed_ms": walked.elapsed_ms if walked else 0,
         "attempts": [_attempt(attempt) for attempt in walked.attempts] if walked else [],
         "unconfirmed": unconfirmed,
+        "clock_set_back": due_at is not None and outcome.started_at < due_at,
         **_end(outcome),
     }
     return canonical(body)
@@ -206,7 +211,7 @@ def read_outcome(content: bytes) -> StoredOutcome:
         FormatError: The bytes are not an outcome this version reads.
     """
     try:
-        body = parse(content)
+        body = parse(content, depth_max=STORED_DEPTH_MAX)
         if not isinstance(body, dict) or body.get("schema") != OUTCOME_SCHEMA:
             raise FormatError("not an outcome file", code="outcome_format")
         result = _RESULTS[_text(body, "result")]

@@ -4,17 +4,29 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from casework.gateway.clock import ManualClock
 from casework.gateway.providers.scripted import Reply, Step
 from casework.runner.operation import ResultStatus
 from tests.support.scripted_line import DOWN, GOOD, Line
 
 STEPS = st.sampled_from([DOWN, DOWN, DOWN, GOOD, Reply("nonsense")])
-MOVES = st.sampled_from(["run", "run", "run", "restart", "wait", "back", "forward", "cancel"])
+MOVES = st.sampled_from(
+    ["run", "run", "run", "restart", "wait", "back", "a little back", "forward", "cancel"]
+)
+
+
+TIME: dict[str, Callable[[ManualClock], None]] = {
+    "wait": lambda clock: clock.advance(60),
+    "a little back": lambda clock: clock.set_back(30),
+    "back": lambda clock: clock.set_back(86_400),
+    "forward": lambda clock: clock.set_back(-31_536_000),
+}
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -52,12 +64,8 @@ async def check_history(
                 played = line.providers
                 line = Line(root, providers, settings=budget, clock=line.clock)
                 line.providers.update(played)
-            case "wait":
-                line.clock.advance(60)
-            case "back":
-                line.clock.set_back(86_400)
-            case "forward":
-                line.clock.set_back(-31_536_000)
+            case "wait" | "a little back" | "back" | "forward":
+                TIME[move](line.clock)
             case "cancel":
                 interruptions += 1
                 task = asyncio.create_task(line.run(head))

@@ -270,6 +270,43 @@ async def test_resuming_needs_patience_and_a_new_id(tmp_path: Path) -> None:
     line.assert_verifies()
 
 
+async def test_a_clock_set_back_a_little_neither_loses_a_round_nor_breaks_the_history(
+    tmp_path: Path,
+) -> None:
+    """The delay has passed on the monotonic clock; the outcome says why it began early."""
+    line = Line(tmp_path, {"a": [DOWN, GOOD]})
+    head = line.add()
+    await line.run(head)
+    line.clock.advance(60)
+    line.clock.set_back(30)
+    assert ResultStatus.SUCCESS is (await line.run(head)).status
+    assert [False, True] == [outcome["clock_set_back"] for outcome in line.outcomes()]
+    line.assert_verifies()
+
+
+async def test_a_clock_set_forward_burns_no_round(tmp_path: Path) -> None:
+    """A year that passed on the wall clock alone makes nothing due in this process."""
+    line = Line(tmp_path, {"a": [DOWN, GOOD]})
+    head = line.add()
+    await line.run(head)
+    line.clock.set_back(-31_536_000)
+    assert ResultStatus.DEFERRED is (await line.run(head)).status
+    line.clock.advance(60)
+    assert ResultStatus.SUCCESS is (await line.run(head)).status
+    line.assert_verifies()
+
+
+@pytest.mark.parametrize("depth", [128, 129])
+async def test_the_deepest_accepted_answer_can_be_read_back(tmp_path: Path, depth: int) -> None:
+    """What was paid for and accepted is never too deep for its own record."""
+    text = '{"answer": "yes", "x": ' + "[" * (depth - 1) + "]" * (depth - 1) + "}"
+    line = Line(tmp_path, {"a": [Reply(text)]})
+    head = line.add()
+    first = await line.run(head)
+    assert (first.status, first.output) == ((await line.run(head)).status, first.output)
+    line.assert_verifies()
+
+
 async def test_a_resumed_operation_takes_the_settings_of_today(tmp_path: Path) -> None:
     """A budget that was changed while the case waited counts from the first new round."""
     line = Line(tmp_path, {"a": [DOWN]}, settings="[retry]\nmax_attempts = 1")
