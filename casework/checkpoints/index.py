@@ -15,7 +15,7 @@ from datetime import datetime
 from itertools import islice
 from pathlib import Path
 from threading import RLock
-from typing import Final
+from typing import Final, TypeVar, assert_never
 
 from casework.checkpoints import index_schema as sql
 from casework.checkpoints.fold import PackageHead
@@ -39,6 +39,8 @@ from casework.errors import StorageError
 _LOG = logging.getLogger(__name__)
 
 RESCAN_BATCH: Final = 200
+
+_Row = TypeVar("_Row")
 
 _DAMAGED: Final = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
 _UNWRITABLE: Final = frozenset({sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY})
@@ -129,8 +131,8 @@ class PackageIndex:
 
     def get(self, case_id: str) -> IndexedPackage | None:
         """Return what is known of a package."""
-        rows = self._ask(f"{sql.PACKAGES} where case_id = ?", (case_id,))
-        return to_package(rows[0]) if rows else None
+        rows = self._decoded(to_package, f"{sql.PACKAGES} where case_id = ?", (case_id,))
+        return rows[0] if rows else None
 
     def generation(self, case_id: str) -> int:
         """Return the newest generation known of a package, 0 if none is; never rescans."""
@@ -139,7 +141,7 @@ class PackageIndex:
 
     def due(self, now: datetime, limit: int = 1) -> list[IndexedOperation]:
         """Return what may run now, longest due first: retries, resumptions and planned work."""
-        return list(map(to_operation, self._ask(sql.DUE, (to_ticks(now), limit))))
+        return self._decoded(to_operation, sql.DUE, (to_ticks(now), limit))
 
     def next_due_at(self) -> datetime | None:
         """Return when the next operation may run, None if none is waiting.
@@ -154,13 +156,17 @@ class PackageIndex:
         packages: dict[PackageStatus, int] = {}
         operations: dict[OperationStatus, int] = {}
         planned = 0
-        for kind, status, n in self._ask("select kind, status, n from tally where n > 0", ()):
-            if kind == "package":
-                packages[PackageStatus(str(status))] = int(n or 0)
-            elif status == READY:
-                planned = int(n or 0)
-            else:
-                operations[OperationStatus(str(status))] = int(n or 0)
+        tally = "select kind, status, n from tally where n > 0"
+        for status, n in self._decoded(_to_tally, tally, ()):
+            match status:
+                case PackageStatus():
+                    packages[status] = n
+                case OperationStatus():
+                    operations[status] = n
+                case None:
+                    planned = n
+                case _:
+                    assert_never(status)
         return IndexCounts(sum(packages.values()), packages, operations, planned)
 
     def packages(
@@ -168,11 +174,11 @@ class PackageIndex:
     ) -> list[IndexedPackage]:
         """Return packages in the order of their ids, from after a given one."""
         values = (after, prefix, len(prefix), prefix, limit)
-        return list(map(to_package, self._ask(sql.PACKAGES_AFTER, values)))
+        return self._decoded(to_package, sql.PACKAGES_AFTER, values)
 
     def operations(self, case_id: str) -> list[IndexedOperation]:
         """Return the current operations of a case, planned ones too."""
-        return list(map(to_operation, self._ask(sql.OF_CASE, (case_id,))))
+        return self._decoded(to_operation, sql.OF_CASE, (case_id,))
 
     def in_status(
         self,
@@ -189,7 +195,7 @@ class PackageIndex:
             limit: The most to return.
         """
         values = (READY if status is None else status.value, *after, limit)
-        return list(map(to_operation, self._ask(sql.IN_STATUS, values)))
+        return self._decoded(to_operation, sql.IN_STATUS, values)
 
     @property
     def is_complete(self) -> bool:
@@ -247,6 +253,17 @@ class PackageIndex:
                 raise
         self._ensure()
         return self._rows(query, values)
+
+    def _decoded(
+        self, decode: Callable[[tuple[Cell, ...]], _Row], query: str, values: Sequence[Cell]
+    ) -> list[_Row]:
+        """Answer with rows decoded; an index that holds what nobody wrote is built anew first."""
+        rows = self._ask(query, values)
+        try:
+            return [decode(row) for row in rows]
+        except ValueError:
+            self.discard()
+        return [decode(row) for row in self._ask(query, values)]
 
     def _rows(self, query: str, values: Sequence[Cell]) -> list[tuple[Cell, ...]]:
         with self._guarded():
@@ -361,6 +378,13 @@ def sqlite_version() -> str:
 
 _INHERITED: Final[list[sqlite3.Connection | None]] = []
 """Connections of a parent process, kept alive so that nothing closes them here."""
+
+
+def _to_tally(row: tuple[Cell, ...]) -> tuple[PackageStatus | OperationStatus | None, int]:
+    kind, status, n = row
+    if kind == "package":
+        return PackageStatus(str(status)), int(n or 0)
+    return (None if status == READY else OperationStatus(str(status))), int(n or 0)
 
 
 def _create(connection: sqlite3.Connection, boot: str) -> None:

@@ -93,6 +93,17 @@ def test_an_index_damaged_while_it_is_open_is_rebuilt(workshop: Workshop) -> Non
     assert 3 == workshop.store.index.generation("case-2")
 
 
+def test_an_index_that_holds_what_nobody_wrote_is_rebuilt(workshop: Workshop) -> None:
+    """A state that does not exist is damage, not an answer and not a crash."""
+    before = answers(workshop.store.index)
+    workshop.store.index.close()
+    with sqlite3.connect(index_file(workshop)) as other:
+        other.execute("update operations set status = 'bogus' where status <> 'READY'")
+        other.execute("update packages set status = 'bogus'")
+    other.close()
+    assert before == answers(CheckpointStore(index_file(workshop).parent).index)
+
+
 def test_a_reboot_costs_a_rescan(tmp_path: Path) -> None:
     """Nothing of the file is believed after the machine restarted; before, nothing is read anew."""
     heads = [Workshop(MemoryStorage()).create(f"case-{number}") for number in range(3)]
