@@ -22,6 +22,8 @@ from casework.strict_json import JSON, JSONObject, canonical, digest, is_sha256_
 PACKAGE_FORMAT: Final = "casework-package/1"
 COMMIT_SCHEMA: Final = "casework-commit/1"
 OPERATION_SCHEMA: Final = "llm-operation/1"
+OPERATION_HASHES_KEPT: Final = 4096
+"""A round asks for the same one many times, and a pipeline has few operations."""
 REQUEST_SCHEMA: Final = "llm-request/1"
 OUTCOME_SCHEMA: Final = "llm-outcome/1"
 
@@ -69,6 +71,7 @@ class CommitKind(StrEnum):
 
 
 @lru_cache(maxsize=8192)
+@lru_cache(maxsize=OPERATION_HASHES_KEPT, typed=True)
 def operation_hash(analysis_revision: int, operation_id: str) -> str:
     """Return the folder name of an operation, its id hidden behind a digest."""
     return digest([OPERATION_SCHEMA, analysis_revision, operation_id])

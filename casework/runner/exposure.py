@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from casework.checkpoints.inflight import Intent
 from casework.checkpoints.records import OperationState
 from casework.checkpoints.store import CheckpointStore
-from casework.runner.outcome_files import read_outcome
-from casework.strict_json import JSON, JSONObject, integer_or_none, text_or_none
+from casework.runner.outcome_files import StoredOutcome, calls_in, outcomes_of, starts_in
+from casework.strict_json import JSONObject, integer_or_none, text_or_none
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,35 +57,28 @@ def exposures_of(
         states: Operations of one package.
         read: Returns the bytes of one of its files.
     """
-    for state in states:
-        for artifact in state.artifacts:
-            if "/outcome-" in artifact.path:
-                yield from _of_outcome(state.operation_id, read(artifact.path))
+    for state, outcome in outcomes_of(states, read):
+        yield from _of_outcome(state.operation_id, outcome)
 
 
-def _of_outcome(operation_id: str, content: bytes) -> Iterator[Exposure]:
-    outcome = read_outcome(content)
-    body = outcome.body
-    for start in _objects(body.get("unconfirmed")):
-        for target in _objects(start.get("targets")):
+def _of_outcome(operation_id: str, outcome: StoredOutcome) -> Iterator[Exposure]:
+    for started_at, targets in starts_in(outcome.body):
+        for target in targets:
             yield Exposure(
                 operation_id=operation_id,
                 round=outcome.number,
                 provider=str(target.get("provider")),
                 model=str(target.get("model")),
                 provider_class=text_or_none(target.get("class")),
-                started_at=str(start.get("started_at")),
+                started_at=started_at,
                 request_bytes=None,
                 sent=None,
                 code=None,
                 confirmed=False,
                 cost_max=text_or_none(target.get("cost_max")),
             )
-    for attempt in _objects(body.get("attempts")):
-        yield _confirmed(operation_id, outcome.number, attempt)
-    if body.get("provider") is not None:
-        last = {"code": body.get("error"), "started_at": body.get("call_started_at")}
-        yield _confirmed(operation_id, outcome.number, {**body, **last})
+    for call in calls_in(outcome.body):
+        yield _confirmed(operation_id, outcome.number, call)
 
 
 def _confirmed(operation_id: str, number: int, call: JSONObject) -> Exposure:
@@ -120,7 +113,3 @@ def _announced(intent: Intent) -> Iterator[Exposure]:
                 confirmed=False,
                 cost_max=target.cost_max,
             )
-
-
-def _objects(value: JSON) -> list[JSONObject]:
-    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []

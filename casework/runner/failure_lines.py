@@ -9,7 +9,7 @@ from casework.checkpoints.records import OperationState, OperationStatus
 from casework.checkpoints.store import CheckpointStore
 from casework.checkpoints.timestamps import write_time
 from casework.runner.failure_log import FailureLog, context_of
-from casework.runner.outcome_files import StoredOutcome
+from casework.runner.outcome_files import StoredOutcome, calls_in
 from casework.strict_json import JSON, JSONObject
 
 _EVENTS = {
@@ -74,18 +74,11 @@ class FailureLines:
 
 def _attempts(body: JSONObject) -> list[JSON]:
     """Return who failed and how, the final error of a controlled failure last."""
-    earlier = body.get("attempts")
-    failed: list[JSON] = [
-        {name: attempt.get(name) for name in ("provider", "code", "http_status")}
-        for attempt in (earlier if isinstance(earlier, list) else [])
-        if isinstance(attempt, dict)
+    calls = list(calls_in(body))
+    if not calls and body.get("error") is not None:  # an input that was rejected unasked
+        calls = [{"code": body.get("error")}]
+    return [
+        {name: call.get(name) for name in ("provider", "code", "http_status")}
+        for call in calls
+        if call.get("code") is not None
     ]
-    if body.get("error") is not None:
-        failed.append(
-            {
-                "provider": body.get("provider"),
-                "code": body.get("error"),
-                "http_status": body.get("http_status"),
-            }
-        )
-    return failed

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final, assert_never
 
 from casework.checkpoints.fields import STORED_DEPTH_MAX
-from casework.checkpoints.records import OUTCOME_SCHEMA, OperationError, OperationStatus
+from casework.checkpoints.names import request_path
+from casework.checkpoints.records import (
+    OUTCOME_SCHEMA,
+    OperationError,
+    OperationState,
+    OperationStatus,
+)
 from casework.checkpoints.timestamps import read_time, write_time
 from casework.errors import FormatError
 from casework.gateway.outcomes import (
@@ -232,6 +239,48 @@ def read_outcome(content: bytes) -> StoredOutcome:
         request_fingerprint=text_or_none(body.get("request_fingerprint")),
         config_fingerprint=text_or_none(body.get("config_fingerprint")),
     )
+
+
+def outcomes_of(
+    states: Iterable[OperationState], read: Callable[[str], bytes]
+) -> Iterator[tuple[OperationState, StoredOutcome]]:
+    """Yield every finished round of some operations, in the order of the rounds.
+
+    Args:
+        states: Operations of one package.
+        read: Returns the bytes of one of its files.
+
+    Raises:
+        FormatError: A file is not an outcome this version reads.
+    """
+    for state in states:
+        for artifact in state.artifacts:
+            if artifact.path != request_path(state.ophash):
+                yield state, read_outcome(read(artifact.path))
+
+
+def calls_in(body: JSONObject) -> Iterator[JSONObject]:
+    """Yield a round's calls in order, the one that ended it under the members of the others."""
+    yield from _objects(body.get("attempts"))
+    if body.get("provider") is not None:
+        yield {
+            **body,
+            "code": body.get("error"),
+            "started_at": body.get("call_started_at"),
+            "elapsed_ms": body.get("call_elapsed_ms"),
+        }
+
+
+def starts_in(body: JSONObject) -> list[tuple[str, list[JSONObject]]]:
+    """Return when a round was begun before and cut off, each time with its targets."""
+    return [
+        (str(start.get("started_at")), _objects(start.get("targets")))
+        for start in _objects(body.get("unconfirmed"))
+    ]
+
+
+def _objects(value: JSON) -> list[JSONObject]:
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
 def _error(body: JSONObject) -> OperationError:

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import Decimal
 
-from casework.strict_json import JSON, JSONObject, integer_or_none, text_or_none
+from casework.runner.outcome_files import calls_in, starts_in
+from casework.strict_json import JSONObject, integer_or_none, text_or_none
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,21 +30,15 @@ class Call:
 
 def calls_of(outcome: JSONObject) -> Iterator[Call]:
     """Yield the calls of one round in order: earlier failures, then the one that ended it."""
-    attempts = outcome.get("attempts")
-    for attempt in attempts if isinstance(attempts, list) else []:
-        if isinstance(attempt, dict):
-            yield _call(attempt, attempt.get("code"), attempt.get("elapsed_ms"))
-    if outcome.get("provider") is not None:
-        yield _call(outcome, outcome.get("error"), outcome.get("call_elapsed_ms"))
+    return map(_call, calls_in(outcome))
 
 
 def cut_off_starts(outcome: JSONObject) -> int:
     """Return how often the round was begun before and cut off, its calls perhaps paid in vain."""
-    starts = outcome.get("unconfirmed")
-    return len(starts) if isinstance(starts, list) else 0
+    return len(starts_in(outcome))
 
 
-def _call(body: JSONObject, code: JSON, elapsed_ms: JSON) -> Call:
+def _call(body: JSONObject) -> Call:
     usage, cost = body.get("usage"), body.get("cost")
     usage = usage if isinstance(usage, dict) else {}
     cost = cost if isinstance(cost, dict) else {}
@@ -51,10 +46,10 @@ def _call(body: JSONObject, code: JSON, elapsed_ms: JSON) -> Call:
     return Call(
         provider=str(body.get("provider")),
         model=str(body.get("model")),
-        code=text_or_none(code),
+        code=text_or_none(body.get("code")),
         http_status=integer_or_none(body.get("http_status")),
         sent=None if sent is None else bool(sent),
-        elapsed_ms=integer_or_none(elapsed_ms),
+        elapsed_ms=integer_or_none(body.get("elapsed_ms")),
         prompt_tokens=integer_or_none(usage.get("prompt_tokens")),
         completion_tokens=integer_or_none(usage.get("completion_tokens")),
         cost=Decimal(amount) if isinstance(amount, str) else None,

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, suppress
 from datetime import datetime
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Final, TypeVar
 
@@ -18,7 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from casework.checkpoints.store import CheckpointStore
 from casework.errors import CheckpointError, LockBusy
-from casework.runner.outcome_files import read_outcome
+from casework.runner.outcome_files import outcomes_of
 from casework.runtime.run.calls import calls_of, cut_off_starts
 from casework.runtime.run.session_tally import UsageTally
 
@@ -208,13 +209,11 @@ def recount(store: CheckpointStore) -> UsageRecord:
     usage = UsageTally()
     for case_id in store.list():
         with suppress(CheckpointError):
-            for state in store.open(case_id).operations.values():
-                for artifact in state.artifacts:
-                    if "/outcome-" in artifact.path:
-                        body = read_outcome(store.read_file(case_id, artifact.path)).body
-                        usage.cut_off += cut_off_starts(body)
-                        for call in calls_of(body):
-                            usage.add(call)
+            states = store.open(case_id).operations.values()
+            for _, outcome in outcomes_of(states, partial(store.read_file, case_id)):
+                usage.cut_off += cut_off_starts(outcome.body)
+                for call in calls_of(outcome.body):
+                    usage.add(call)
     return UsageRecord.of(usage)
 
 
