@@ -24,8 +24,8 @@ bench: $(VENV)/installed
 	$(BIN)/python bench/durable.py --quick
 
 lock:
-	uv export --format requirements-txt --no-emit-project --extra local-model --no-header \
-		--output-file requirements.lock
+	uv export --format requirements-txt --no-emit-project --extra local-model --extra parquet \
+		--extra pdf --no-header --output-file requirements.lock
 
 clean:
 	rm -rf $(VENV) $(DEMO_PROJECT)
