@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import os
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from datetime import datetime
 from itertools import islice
@@ -20,17 +20,18 @@ from typing import Final, TypeVar, assert_never
 from casework.checkpoints import index_schema as sql
 from casework.checkpoints.fold import PackageHead
 from casework.checkpoints.index_rows import (
-    READY,
     Cell,
     IndexCounts,
     IndexedOperation,
     IndexedPackage,
+    Planned,
     boot_identity,
     operation_cells,
     package_cells,
     to_moment,
     to_operation,
     to_package,
+    to_tally,
     to_ticks,
 )
 from casework.checkpoints.records import OperationStatus, PackageStatus, operation_hash
@@ -103,14 +104,24 @@ class PackageIndex:
         with self._transaction() as connection:
             _delete_case(connection, case_id)
 
-    def plan(self, operation_ids: Sequence[str], *, case_id: str | None = None) -> None:
-        """Make these operations due for every case in which they have no state yet.
+    def plan(
+        self,
+        operation_ids: Sequence[str],
+        *,
+        held: Collection[str] = (),
+        keep: Callable[[str], bool] = lambda _: False,
+        case_id: str | None = None,
+    ) -> None:
+        """Plan these operations for every case in which they have no state yet.
 
-        What was planned before and is not named now is taken back. Planned work is in no package,
-        so it has to be planned again after an index was lost.
+        They are due at once, but for those that are to be held; what was held or skipped and is
+        not to be held any more is due too. What was planned before and is not named now is taken
+        back. Planned work is in no package, so it has to be planned again after an index was lost.
 
         Args:
             operation_ids: The operations in the order in which they should be begun.
+            held: Those of them that wait until :meth:`set_planned` lets them go.
+            keep: Tells of other planned operations which of them are not taken back.
             case_id: Plan for this case only, and take nothing back.
         """
         self._ensure()
@@ -118,16 +129,28 @@ class PackageIndex:
             revisions = connection.execute("select distinct analysis_revision from packages")
             for revision in [int(row[0]) for row in revisions.fetchall()]:
                 for position, operation_id in enumerate(operation_ids):
+                    waits = operation_id in held
                     work = {
                         "ophash": operation_hash(revision, operation_id),
                         "operation_id": operation_id,
                         "revision": revision,
+                        "status": (Planned.HELD if waits else Planned.READY).value,
+                        "due_at": None if waits else 0,
                         "position": position,
                         "case_id": case_id,
                     }
                     connection.execute(sql.PLAN, work)
             if case_id is None:
-                _take_back(connection, frozenset(operation_ids))
+                wanted = frozenset(operation_ids)
+                for (planned,) in connection.execute(sql.PLANNED_IDS).fetchall():
+                    if planned not in wanted and not keep(planned):
+                        connection.execute(sql.TAKE_BACK, (planned,))
+
+    def set_planned(self, case_id: str, ophash: str, planned: Planned) -> None:
+        """Say what planned work waits for; an operation that has a state is left alone."""
+        change = {"case_id": case_id, "ophash": ophash, "status": planned.value}
+        with self._transaction() as connection:
+            connection.execute(sql.SET_PLANNED, change)
 
     def get(self, case_id: str) -> IndexedPackage | None:
         """Return what is known of a package."""
@@ -155,16 +178,16 @@ class PackageIndex:
         """Return how many packages and current operations are in which state."""
         packages: dict[PackageStatus, int] = {}
         operations: dict[OperationStatus, int] = {}
-        planned = 0
+        planned: dict[Planned, int] = {}
         tally = "select kind, status, n from tally where n > 0"
-        for status, n in self._decoded(_to_tally, tally, ()):
+        for status, n in self._decoded(to_tally, tally, ()):
             match status:
                 case PackageStatus():
                     packages[status] = n
                 case OperationStatus():
                     operations[status] = n
-                case None:
-                    planned = n
+                case Planned():
+                    planned[status] = n
                 case _:
                     assert_never(status)
         return IndexCounts(sum(packages.values()), packages, operations, planned)
@@ -182,7 +205,7 @@ class PackageIndex:
 
     def in_status(
         self,
-        status: OperationStatus | None,
+        status: OperationStatus | Planned,
         *,
         after: tuple[str, str] = ("", ""),
         limit: int = 1000,
@@ -190,11 +213,11 @@ class PackageIndex:
         """Return current operations in one state, in the order of case and ophash.
 
         Args:
-            status: The state; None asks for planned work. BLOCKED is the inbox.
+            status: The state, or what planned work waits for. BLOCKED is the inbox.
             after: Case and ophash of the last one seen.
             limit: The most to return.
         """
-        values = (READY if status is None else status.value, *after, limit)
+        values = (status.value, *after, limit)
         return self._decoded(to_operation, sql.IN_STATUS, values)
 
     @property
@@ -380,13 +403,6 @@ _INHERITED: Final[list[sqlite3.Connection | None]] = []
 """Connections of a parent process, kept alive so that nothing closes them here."""
 
 
-def _to_tally(row: tuple[Cell, ...]) -> tuple[PackageStatus | OperationStatus | None, int]:
-    kind, status, n = row
-    if kind == "package":
-        return PackageStatus(str(status)), int(n or 0)
-    return (None if status == READY else OperationStatus(str(status))), int(n or 0)
-
-
 def _create(connection: sqlite3.Connection, boot: str) -> None:
     connection.execute("begin immediate")
     if _meta(connection, "version") is None:  # else another process was faster
@@ -427,25 +443,10 @@ def _put(connection: sqlite3.Connection, head: PackageHead) -> None:
     if follows and head.changed is not None:
         names = head.changed
     elif row:
-        connection.execute(
-            "delete from operations where case_id = ? and (status <> ? or analysis_revision <> ?)",
-            (head.case_id, READY, head.analysis_revision),
-        )
+        connection.execute(sql.DROP_OLD_STATES, (head.case_id, head.analysis_revision))
     connection.executemany(
         sql.PUT_OPERATION, [operation_cells(head, name, head.operations[name]) for name in names]
     )
-
-
-def _take_back(connection: sqlite3.Connection, wanted: frozenset[str]) -> None:
-    planned = connection.execute(
-        "select distinct operation_id from operations where current = 1 and status = ?", (READY,)
-    )
-    for (operation_id,) in planned.fetchall():
-        if operation_id not in wanted:
-            connection.execute(
-                "delete from operations where current = 1 and status = ? and operation_id = ?",
-                (READY, operation_id),
-            )
 
 
 def _delete_case(connection: sqlite3.Connection, case_id: str) -> None:

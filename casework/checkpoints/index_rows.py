@@ -7,17 +7,28 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from enum import StrEnum
 from pathlib import Path
 from typing import Final, TypeAlias
 
 from casework.checkpoints.fold import PackageHead
 from casework.checkpoints.records import OperationState, OperationStatus, PackageStatus, Routing
 
-READY: Final = "READY"
-"""The status of planned work that has no state in its package yet."""
+
+class Planned(StrEnum):
+    """What planned work, which has no state in its package yet, waits for."""
+
+    READY = "READY"
+    """Nothing: it is due."""
+    HELD = "HELD"
+    """Other operations of its case."""
+    SKIPPED = "SKIPPED"
+    """Nothing any more: a condition of the pipeline ruled it out."""
+
 
 Cell: TypeAlias = "str | int | None"
 
+_PLANNED: Final = frozenset(planned.value for planned in Planned)
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
 
@@ -46,6 +57,8 @@ class IndexedOperation:
     analysis_revision: int
     status: OperationStatus | None
     """None while it is planned only."""
+    planned: Planned | None
+    """What planned work waits for; None once it has a state."""
     due_at: datetime | None
     """When it may run; for planned work the beginning of time."""
     routing: Routing
@@ -62,8 +75,8 @@ class IndexCounts:
     cases: int
     packages: Mapping[PackageStatus, int]
     operations: Mapping[OperationStatus, int]
-    planned: int
-    """Operations that were planned and have not run yet."""
+    planned: Mapping[Planned, int]
+    """Operations that were planned and have no state yet."""
 
 
 def boot_identity() -> str:
@@ -148,7 +161,8 @@ def to_operation(row: tuple[Cell, ...]) -> IndexedOperation:
         ophash=str(ophash),
         operation_id=str(operation_id),
         analysis_revision=int(revision or 0),
-        status=None if status == READY else OperationStatus(str(status)),
+        status=None if status in _PLANNED else OperationStatus(str(status)),
+        planned=Planned(str(status)) if status in _PLANNED else None,
         due_at=to_moment(due_at),
         routing=_routing([reason, destination, retry_at, automatic]),
         error_code=_text(error_code),
@@ -166,6 +180,15 @@ def _routing(cells: Sequence[Cell]) -> Routing:
         to_moment(retry_at),
         None if automatic is None else bool(automatic),
     )
+
+
+def to_tally(row: tuple[Cell, ...]) -> tuple[PackageStatus | OperationStatus | Planned, int]:
+    """Read a row of the tally."""
+    kind, status, n = row
+    if kind == "package":
+        return PackageStatus(str(status)), int(n or 0)
+    text = str(status)
+    return (Planned(text) if text in _PLANNED else OperationStatus(text)), int(n or 0)
 
 
 def _text(cell: Cell) -> str | None:

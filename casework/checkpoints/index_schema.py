@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-SCHEMA_VERSION: Final = "1"
+SCHEMA_VERSION: Final = "2"
 """Raise it with every change below; an index of another version is thrown away and rebuilt."""
 
 SCHEMA: Final = """
@@ -112,12 +112,35 @@ on conflict (case_id, ophash) do update set
 
 PLAN: Final = """
 insert into operations
-select case_id, :ophash, :operation_id, :revision, 'READY', 1, 0, :position,
+select case_id, :ophash, :operation_id, :revision, :status, 1, :due_at, :position,
     null, null, null, null, null, 0, null, null, null
 from packages
 where analysis_revision = :revision and (:case_id is null or case_id = :case_id)
-on conflict (case_id, ophash) do update set position = excluded.position
-where status = 'READY' and position <> excluded.position
+on conflict (case_id, ophash) do update set position = excluded.position,
+    status = case when :status = 'READY' then 'READY' else status end,
+    due_at = case when :status = 'READY' then 0 else due_at end
+where status in ('READY', 'HELD', 'SKIPPED')
+    and (position <> excluded.position or (:status = 'READY' and status <> 'READY'))
+"""
+
+SET_PLANNED: Final = """
+update operations set status = :status, due_at = case when :status = 'READY' then 0 end
+where case_id = :case_id and ophash = :ophash and status in ('READY', 'HELD', 'SKIPPED')
+"""
+
+DROP_OLD_STATES: Final = """
+delete from operations where case_id = ?
+and (status not in ('READY', 'HELD', 'SKIPPED') or analysis_revision <> ?)
+"""
+
+PLANNED_IDS: Final = """
+select distinct operation_id from operations
+where current = 1 and status in ('READY', 'HELD', 'SKIPPED')
+"""
+
+TAKE_BACK: Final = """
+delete from operations
+where current = 1 and status in ('READY', 'HELD', 'SKIPPED') and operation_id = ?
 """
 
 OPERATION_COLUMNS: Final = """

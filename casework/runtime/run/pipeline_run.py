@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Final
 
-from casework.checkpoints.index_rows import IndexedOperation
+from casework.checkpoints.index_rows import IndexedOperation, Planned
 from casework.checkpoints.inflight import Intent
 from casework.checkpoints.records import OperationStatus
 from casework.errors import CheckpointError, InvalidRequest, OperationConflict
@@ -31,7 +31,7 @@ COMPARED_MAX: Final = 3
 """How many of an id are tried until one can be compared."""
 
 _SETTLED: Final = (OperationStatus.SUCCESS, OperationStatus.ERROR, OperationStatus.BLOCKED)
-_TO_RUN: Final = (None, OperationStatus.RETRY_PENDING)
+_TO_RUN: Final = (Planned.READY, OperationStatus.RETRY_PENDING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,13 +194,17 @@ class PipelineRun:
                 continue  # locked or damaged: the run itself will tell
             return
 
-    def _sample(self, statuses: Sequence[OperationStatus | None]) -> Iterator[IndexedOperation]:
+    def _sample(self, statuses: Sequence[OperationStatus | Planned]) -> Iterator[IndexedOperation]:
         """Yield some of the selected operations that are in one of these states."""
         for status in statuses:
             found: Sequence[IndexedOperation]
             if self.cases:
                 chosen = chain.from_iterable(map(self._index.operations, self.cases))
-                found = [operation for operation in chosen if operation.status is status]
+                found = [
+                    operation
+                    for operation in chosen
+                    if status in (operation.status, operation.planned)
+                ]
             else:
                 found = self._index.in_status(status, limit=SAMPLE)
             yield from filter(self._is_ours, found)

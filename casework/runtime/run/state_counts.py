@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from casework.checkpoints.index_rows import IndexCounts, IndexedOperation
+from casework.checkpoints.index_rows import IndexCounts, IndexedOperation, Planned
 from casework.checkpoints.records import OperationStatus
 from casework.strict_json import JSONObject
 
@@ -24,22 +24,26 @@ class StateCounts:
     """Waiting for their next round."""
     waiting: int
     """Not begun yet."""
+    held: int = 0
+    """Waiting for other operations of their case."""
+    skipped: int = 0
+    """Ruled out by a condition of the pipeline; nobody is asked."""
     running: int = 0
     """Being worked on at this moment, by whichever process."""
 
     @property
     def reconciles(self) -> bool:
         """Tell whether the states add up to what was imported."""
-        return self.total == self.settled + self.unsettled
+        return self.total == self.settled + self.unsettled + self.held
 
     @property
     def settled(self) -> int:
         """Return how many came to an end."""
-        return self.success + self.error + self.blocked
+        return self.success + self.error + self.blocked + self.skipped
 
     @property
     def unsettled(self) -> int:
-        """Return how many did not."""
+        """Return how many did not, and wait for no other operation."""
         return self.retry + self.waiting + self.running
 
     def to_json(self) -> JSONObject:
@@ -52,6 +56,8 @@ class StateCounts:
             "blocked": self.blocked,
             "retry_pending": self.retry,
             "waiting": self.waiting,
+            "held": self.held,
+            "skipped": self.skipped,
             "running": self.running,
             "reconciles": self.reconciles,
         }
@@ -68,7 +74,8 @@ def of_index(
         running: The states that the index gives to the operations being worked on.
     """
     begun = sum(counts.operations.values())
-    total = max(begun + counts.planned, counts.cases * operations_per_case)
+    held, skipped = counts.planned.get(Planned.HELD, 0), counts.planned.get(Planned.SKIPPED, 0)
+    total = max(begun + sum(counts.planned.values()), counts.cases * operations_per_case)
     at_work = list(running)
     waiting_at_work = sum(status is None for status in at_work)
     retrying_at_work = sum(status is OperationStatus.RETRY_PENDING for status in at_work)
@@ -79,14 +86,16 @@ def of_index(
         error=counts.operations.get(OperationStatus.ERROR, 0),
         blocked=counts.operations.get(OperationStatus.BLOCKED, 0),
         retry=counts.operations.get(OperationStatus.RETRY_PENDING, 0) - retrying_at_work,
-        waiting=total - begun - waiting_at_work,
+        waiting=total - begun - held - skipped - waiting_at_work,
+        held=held,
+        skipped=skipped,
         running=waiting_at_work + retrying_at_work,
     )
 
 
 def of_operations(cases: int, operations: Iterable[IndexedOperation]) -> StateCounts:
     """Count some chosen operations."""
-    statuses = [operation.status for operation in operations]
+    statuses = [operation.status or operation.planned for operation in operations]
     return StateCounts(
         cases=cases,
         total=len(statuses),
@@ -94,5 +103,7 @@ def of_operations(cases: int, operations: Iterable[IndexedOperation]) -> StateCo
         error=statuses.count(OperationStatus.ERROR),
         blocked=statuses.count(OperationStatus.BLOCKED),
         retry=statuses.count(OperationStatus.RETRY_PENDING),
-        waiting=statuses.count(None),
+        waiting=statuses.count(Planned.READY),
+        held=statuses.count(Planned.HELD),
+        skipped=statuses.count(Planned.SKIPPED),
     )

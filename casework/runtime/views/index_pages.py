@@ -6,19 +6,19 @@ from collections.abc import Iterator
 from typing import Final
 
 from casework.checkpoints.index import PackageIndex
-from casework.checkpoints.index_rows import IndexedOperation
+from casework.checkpoints.index_rows import IndexedOperation, Planned
 from casework.checkpoints.records import OperationStatus
 from casework.checkpoints.store import CheckpointStore
 from casework.errors import StorageError
 
 PAGE: Final = 1000
 
-STATES: Final = (
+STATES: Final[tuple[OperationStatus | Planned, ...]] = (
     OperationStatus.SUCCESS,
     OperationStatus.ERROR,
     OperationStatus.BLOCKED,
     OperationStatus.RETRY_PENDING,
-    None,
+    *Planned,
 )
 
 
@@ -45,7 +45,7 @@ def every_operation(index: PackageIndex) -> Iterator[IndexedOperation]:
 
 
 def operations_in(
-    index: PackageIndex, status: OperationStatus | None
+    index: PackageIndex, status: OperationStatus | Planned
 ) -> Iterator[IndexedOperation]:
     """Yield every current operation in one state, in the order of the cases."""
     after = ("", "")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from enum import StrEnum
 
-from casework.checkpoints.index_rows import IndexedOperation
+from casework.checkpoints.index_rows import IndexedOperation, Planned
 from casework.checkpoints.names import outcome_path
 from casework.checkpoints.records import OperationStatus
 from casework.checkpoints.store import CheckpointStore
@@ -30,9 +30,15 @@ def breakdown(store: CheckpointStore, cut: Cut) -> dict[str, Counter[str]]:
     for operation in every_operation(store.index):
         key = _key(store, operation, cut)
         if key is not None:
-            state = operation.status.value if operation.status else "WAITING"
-            table.setdefault(key, Counter())[state] += 1
+            table.setdefault(key, Counter())[_state(operation)] += 1
     return table
+
+
+def _state(operation: IndexedOperation) -> str:
+    if operation.status is not None:
+        return operation.status.value
+    ready = operation.planned in (None, Planned.READY)
+    return "WAITING" if ready else str(operation.planned)
 
 
 def _key(store: CheckpointStore, operation: IndexedOperation, cut: Cut) -> str | None:

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from casework.checkpoints import index as index_module
 from casework.checkpoints.fold import PackageHead
 from casework.checkpoints.index import PackageIndex
+from casework.checkpoints.index_rows import Planned
 from casework.checkpoints.memory_storage import MemoryStorage
 from casework.checkpoints.records import OperationStatus, PackageStatus
 from casework.checkpoints.store import CheckpointStore
@@ -159,15 +160,41 @@ def test_planned_work_is_due_before_everything(workshop: Workshop) -> None:
         ("case-2", "second"),
         ("case-2", "answers"),
     ] == [(operation.case_id, operation.operation_id) for operation in due]
-    assert (None, 5) == (due[0].status, index.counts().planned)
+    assert (None, {Planned.READY: 5}) == (due[0].status, index.counts().planned)
     workshop.run(workshop.store.open(CASE), "first")
-    assert 4 == index.counts().planned
+    assert {Planned.READY: 4} == index.counts().planned
     index.plan(["second"])
-    assert {"second"} == {o.operation_id for o in index.in_status(None)}
+    assert {"second"} == {o.operation_id for o in index.in_status(Planned.READY)}
     index.plan(["only here"], case_id="case-2")
-    assert 3 == index.counts().planned
+    assert {Planned.READY: 3} == index.counts().planned
     index.plan([])
-    assert 0 == index.counts().planned
+    assert {} == index.counts().planned
+
+
+def test_held_work_is_due_when_it_is_let_go(workshop: Workshop) -> None:
+    """Work that waits for other operations is planned, counted and not due; planning keeps that."""
+    index = workshop.store.index
+    index.plan(["first", "second"], held={"second"})
+    assert {Planned.READY: 2, Planned.HELD: 2} == index.counts().planned
+    assert {"first"} == {o.operation_id for o in index.due(START - timedelta(days=9), 9)}
+    here, there = index.in_status(Planned.HELD)
+    index.set_planned(here.case_id, here.ophash, Planned.READY)
+    index.set_planned(there.case_id, there.ophash, Planned.SKIPPED)
+    index.plan(["first", "second"], held={"second"})
+    assert {Planned.READY: 3, Planned.SKIPPED: 1} == index.counts().planned
+    index.plan(["first", "second"])
+    assert {Planned.READY: 4} == index.counts().planned
+    index.plan(["first"], keep=lambda operation_id: operation_id == "second")
+    assert {Planned.READY: 4} == index.counts().planned
+
+
+def test_an_operation_that_has_a_state_is_not_planned_any_more(workshop: Workshop) -> None:
+    """What stands in the package decides; a plan cannot change it."""
+    index = workshop.store.index
+    known = index.in_status(OperationStatus.SUCCESS)[0]
+    index.set_planned(known.case_id, known.ophash, Planned.SKIPPED)
+    assert OperationStatus.SUCCESS in {o.status for o in index.operations(known.case_id)}
+    assert {} == index.counts().planned
 
 
 def test_retries_come_due_at_their_time(workshop: Workshop) -> None:

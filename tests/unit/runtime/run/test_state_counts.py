@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from casework.checkpoints.index_rows import IndexCounts
+from casework.checkpoints.index_rows import IndexCounts, Planned
 from casework.checkpoints.memory_storage import MemoryStorage
 from casework.checkpoints.records import OperationStatus, PackageStatus
 from casework.errors import StorageError
@@ -22,7 +22,8 @@ START = datetime(2026, 1, 1, 10, 0, tzinfo=UTC)
 
 
 def counted(operations: dict[OperationStatus, int], *, cases: int, planned: int) -> IndexCounts:
-    return IndexCounts(cases, {PackageStatus.ACTIVE: cases}, operations, planned)
+    ready = {Planned.READY: planned} if planned else {}
+    return IndexCounts(cases, {PackageStatus.ACTIVE: cases}, operations, ready)
 
 
 def test_what_was_never_planned_waits_too() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
-from casework.checkpoints.index_rows import IndexedOperation
+from casework.checkpoints.index_rows import IndexedOperation, Planned
 from casework.checkpoints.records import NO_ROUTING
 from casework.gateway.clock import MANUAL_START, ManualClock
 from casework.runtime.run.work_queue import HOLD_SECONDS_MIN, Pause, Work, WorkQueue
@@ -37,6 +37,7 @@ def indexed(case_id: str, operation_id: str, due_at: datetime) -> IndexedOperati
         operation_id=operation_id,
         analysis_revision=1,
         status=None,
+        planned=Planned.READY,
         due_at=due_at,
         routing=NO_ROUTING,
         error_code=None,
