@@ -106,8 +106,8 @@ class CaseLLMRunner:
     Args:
         store: Where packages live.
         gateway: Whom to ask.
-        executor: Threads for the blocking work on the disk; the event loop's own by default. As
-            many threads as cases in flight let the disk group their commits.
+        executor: Threads for the blocking work on the disk; the event loop's own by default. See
+            :meth:`CheckpointStore.disk_threads` for how many.
     """
 
     def __init__(

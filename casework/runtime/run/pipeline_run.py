@@ -69,7 +69,8 @@ class PipelineRun:
         self.cases = tuple(dict.fromkeys(cases))
         self._specs = {spec.id: spec for spec in pipeline.operations}
         self._builder = RequestBuilder(pipeline, workspace.config.privacy_profile)
-        self._executor = ThreadPoolExecutor(options.concurrency, thread_name_prefix="casework")
+        threads = workspace.store.disk_threads(options.concurrency)
+        self._executor = ThreadPoolExecutor(threads, thread_name_prefix="casework")
         self._runner = workspace.runner(self._executor)
         self._index = workspace.store.index
         queue = WorkQueue(

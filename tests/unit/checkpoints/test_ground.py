@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from casework.checkpoints import ground
 from casework.checkpoints.ground import Mount, mount_of, prove_mount
+from casework.checkpoints.memory_storage import MemoryStorage
+from casework.checkpoints.store import CheckpointStore
 from casework.errors import StorageError
 
 TABLE = """\
@@ -90,3 +93,37 @@ def test_shared_ground_is_accepted_with_a_warning(
     with caplog.at_level(logging.WARNING):
         prove_mount(Path("/x"))
     assert warnings == len(caplog.records)
+
+
+class TimedStorage(MemoryStorage):
+    """A storage whose creations take so much time and do so much work, in seconds."""
+
+    def __init__(self, elapsed: float, work: float) -> None:
+        super().__init__()
+        self._takes = elapsed, work
+        self._elapsed = self._worked = 0.0
+
+    def perf_counter(self) -> float:
+        return self._elapsed
+
+    def thread_time(self) -> float:
+        return self._worked
+
+    def create(self, files: Sequence[tuple[str, bytes]]) -> None:
+        super().create(files)
+        self._elapsed += self._takes[0]
+        self._worked += self._takes[1]
+
+
+@pytest.mark.parametrize(
+    ("elapsed", "work", "threads"),
+    [(0.0003, 0.0003, 1), (0.0006, 0.0003, 2), (0.0056, 0.0002, 28), (1.0, 0.0002, 32)],
+)
+def test_the_slower_the_disk_the_more_threads_wait_for_it(
+    monkeypatch: pytest.MonkeyPatch, elapsed: float, work: float, threads: int
+) -> None:
+    """One thread is enough in memory; a slow disk gets as many as are allowed."""
+    storage = TimedStorage(elapsed, work)
+    monkeypatch.setattr(ground, "time", storage)
+    assert threads == CheckpointStore(storage).disk_threads(32)
+    assert [] == storage.list("probes")
