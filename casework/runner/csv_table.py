@@ -7,23 +7,20 @@ import io
 import json
 import re
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import IO, Final, TextIO
 
 from casework.errors import ConfigurationError, RunnerError
 from casework.json_pointer import flatten, pointer_to, value_at
-from casework.runner.export import ExportRow
+from casework.runner.export import EMPTY_ROW, ExportRow, provenance
+from casework.runner.output_columns import COLUMNS_MAX, OUTPUT
 from casework.strict_json import JSON, JSONObject
 
 BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
-COLUMNS_MAX: Final = 16_384
-"""As many columns as the common spreadsheets have."""
-
 CELL_CHARACTERS_MAX: Final = 64 * 1024 * 1024
 """Longest cell that is read back."""
 
-_OUTPUT: Final = "output"
 _FORMULA: Final = re.compile("'*[=+\\-@\t\r\n\uff1d\uff0b\uff0d\uff20]")
 """How a text begins that a spreadsheet may run, also under an apostrophe that is its own."""
 _DIGITS: Final = re.compile(r"[0-9]{1,9}")
@@ -48,13 +45,22 @@ class CsvOptions:
     """Put an apostrophe before texts that a spreadsheet would run as a formula."""
 
     def __post_init__(self) -> None:
-        for pointer in self.fields or ():
-            if pointer and not pointer.startswith("/"):
-                raise ConfigurationError(
-                    "a field must be a JSON Pointer",
-                    code="field_invalid",
-                    remedy='write "/severity" for the member severity, or "" for the whole answer',
-                )
+        check_fields(self.fields or ())
+
+
+def check_fields(fields: Iterable[str]) -> None:
+    """Make sure that what a person chose are places in an answer.
+
+    Raises:
+        ConfigurationError: One is no JSON Pointer; code ``field_invalid``.
+    """
+    for pointer in fields:
+        if pointer and not pointer.startswith("/"):
+            raise ConfigurationError(
+                "a field must be a JSON Pointer",
+                code="field_invalid",
+                remedy='write "/severity" for the member severity, or "" for the whole answer',
+            )
 
 
 def csv_lines(rows: Iterable[ExportRow], options: CsvOptions | None = None) -> Iterator[bytes]:
@@ -75,14 +81,14 @@ def csv_lines(rows: Iterable[ExportRow], options: CsvOptions | None = None) -> I
             columns = options.fields
         else:
             columns = _ordered(pointers, options.output_schema)
-        provenance = _provenance(_EMPTY_ROW.to_json())
-        header = [*provenance, *(pointer or _OUTPUT for pointer in columns)]
+        names = provenance(EMPTY_ROW.to_json())
+        header = [*names, *(pointer or OUTPUT for pointer in columns)]
         mark = BYTE_ORDER_MARK if options.byte_order_mark else b""
         yield mark + csv_line(header, neutralise=options.neutralise)
         spool.seek(0)
         for content in spool:
             row: JSONObject = json.loads(content)
-            cells = [*_provenance(row).values(), *(value_at(row[_OUTPUT], p) for p in columns)]
+            cells = [*provenance(row).values(), *(value_at(row[OUTPUT], p) for p in columns)]
             yield csv_line(map(_cell, cells), neutralise=options.neutralise)
 
 
@@ -141,28 +147,6 @@ def _spool(rows: Iterable[ExportRow], spool: IO[bytes], *, collect: bool) -> set
                 )
         spool.write(json.dumps(row.to_json(), allow_nan=False).encode("ascii") + b"\n")
     return pointers
-
-
-def _provenance(row: JSONObject) -> dict[str, JSON]:
-    """Return the members of a row beside the answer, nested ones as ``usage.total_tokens``."""
-    flat: dict[str, JSON] = {}
-    for name, value in row.items():
-        nested = _NESTED.get(name)
-        if nested is not None:
-            members = value if isinstance(value, dict) else {}
-            flat.update({f"{name}.{member}": members.get(member) for member in nested})
-        elif name != _OUTPUT:
-            flat[name] = value
-    return flat
-
-
-_NESTED: Final[Mapping[str, tuple[str, ...]]] = {
-    "usage": ("prompt_tokens", "completion_tokens", "total_tokens"),
-    "cost": ("amount", "currency"),
-}
-_EMPTY_ROW: Final = ExportRow(
-    case_id="", package_id="", generation=0, analysis_revision=0, operation_id="", status=""
-)
 
 
 def _ordered(pointers: set[str], schema: JSONObject | None) -> tuple[str, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -75,6 +75,30 @@ class ExportRow:
             "usage": self.usage.to_json() if self.usage else None,
             "cost": self.cost.to_json() if self.cost else None,
         }
+
+
+def provenance(row: JSONObject) -> dict[str, JSON]:
+    """Return the members of a row beside the answer, nested ones as ``usage.total_tokens``."""
+    flat: dict[str, JSON] = {}
+    for name, value in row.items():
+        nested = _NESTED.get(name)
+        if nested is not None:
+            members = value if isinstance(value, dict) else {}
+            flat.update({f"{name}.{member}": members.get(member) for member in nested})
+        elif name != "output":
+            flat[name] = value
+    return flat
+
+
+_NESTED: Final[Mapping[str, tuple[str, ...]]] = {
+    "usage": ("prompt_tokens", "completion_tokens", "total_tokens"),
+    "cost": ("amount", "currency"),
+}
+
+EMPTY_ROW: Final = ExportRow(
+    case_id="", package_id="", generation=0, analysis_revision=0, operation_id="", status=""
+)
+"""A row that tells nothing; its members name the columns of every table."""
 
 
 def jsonl_lines(rows: Iterable[ExportRow]) -> Iterator[bytes]:

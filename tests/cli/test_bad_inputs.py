@@ -35,6 +35,8 @@ BAD = [
     ("verify", "pipeline.toml"),
     ("export", "--format", "zip"),
     ("export", "--format", "csv", "--field", "severity"),
+    ("export", "--format", "parquet", "--field", "severity"),
+    ("export", "--format", "parquet", "--pipeline", "nowhere.toml"),
     ("export", "-o", "no/such/folder/out.jsonl"),
     ("explain", "--op", "nobody"),
     ("completion", "tcsh"),

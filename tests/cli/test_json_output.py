@@ -29,6 +29,7 @@ DOCUMENTS = [
     ("inspect", "a.txt", "--outcome"),
     ("inbox", "show", "a.txt"),
     ("export", "--format", "csv", "-o", "out.csv"),
+    ("export", "--format", "parquet", "-o", "out.parquet"),
     ("export", "--format", "zip", "-o", "zips"),
     ("completion", "bash"),
 ]

@@ -1,8 +1,10 @@
-"""The verb ``export``: results as JSON Lines or CSV, packages as sealed ZIPs."""
+"""The verb ``export``: results as JSON Lines, CSV or Parquet, packages as sealed ZIPs."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -10,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from casework.runtime.cli.exit_codes import ExitCode
+from casework.runtime.cli.project_verbs import PipelineOption
 from casework.runtime.cli.run_verbs import CaseOption
 from casework.runtime.cli.verb import Invocation, verb
 from casework.strict_json import JSONObject
@@ -17,9 +20,22 @@ from casework.strict_json import JSONObject
 if TYPE_CHECKING:
     from casework.checkpoints.store import CheckpointStore
     from casework.errors import CheckpointError
+    from casework.runner.export import ExportRow
     from casework.runtime.project import Project
 
 STANDARD_OUTPUT = "-"
+
+
+OutputOption = Annotated[
+    str,
+    typer.Option(
+        "--output", "-o", metavar="FILE|-", help="File, - for standard output; zip: a folder."
+    ),
+]
+FieldOption = Annotated[
+    list[str] | None,
+    typer.Option("--field", metavar="/POINTER", help="CSV, Parquet: this column; may be repeated."),
+]
 
 
 class ExportFormat(StrEnum):
@@ -27,6 +43,7 @@ class ExportFormat(StrEnum):
 
     JSONL = "jsonl"
     CSV = "csv"
+    PARQUET = "parquet"
     ZIP = "zip"
 
 
@@ -55,40 +72,33 @@ def export(
     form: Annotated[ExportFormat, typer.Option("--format", help="What is written.")] = (
         ExportFormat.JSONL
     ),
-    output: Annotated[
-        str,
-        typer.Option(
-            "--output", "-o", metavar="FILE|-", help="File, - for standard output; zip: a folder."
-        ),
-    ] = STANDARD_OUTPUT,
+    output: OutputOption = STANDARD_OUTPUT,
     case: CaseOption = None,
     only: Annotated[Only | None, typer.Option("--only", help="Only these operations.")] = None,
     campaigns: Annotated[
         bool, typer.Option("--campaigns", help="Also what lives on under a later id.")
     ] = False,
-    field: Annotated[
-        list[str] | None,
-        typer.Option("--field", metavar="/POINTER", help="CSV: this column; may be repeated."),
-    ] = None,
+    field: FieldOption = None,
     bom: Annotated[bool, typer.Option("--bom", help="CSV: begin with a byte order mark.")] = False,
     formulas: Annotated[
         bool,
         typer.Option("--keep-formulas", help="CSV: put no apostrophe before formulas."),
     ] = False,
+    pipeline: PipelineOption = None,
 ) -> ExitCode:
-    """Write results or packages.
+    """Write results or packages. A file appears whole or not at all.
 
     jsonl: one object for each case and operation, with where it came from. csv: the same as a
-    table, answers flattened by JSON Pointer, safe for spreadsheets. zip: each package as a sealed
-    ZIP in a folder; the same generation gives the same bytes. A file appears whole or not at all.
+    table, answers flattened by JSON Pointer, safe for spreadsheets. parquet: a table whose types
+    come from the pipeline's schemas; needs the extra "parquet". zip: each package as a sealed ZIP
+    in a folder; the same generation gives the same bytes.
     """
     from casework.checkpoints.records import OperationStatus
-    from casework.runner.csv_table import CsvOptions, csv_lines
-    from casework.runner.export import jsonl_lines
     from casework.runtime.views.export_rows import export_rows
     from casework.runtime.views.index_pages import every_case
     from casework.runtime.workspace import existing_store, require_cases
 
+    _refuse_screen(form, output)
     project = invocation.project()
     store = existing_store(project)
     require_cases(store, case or ())
@@ -97,57 +107,118 @@ def export(
         return _packages(invocation, store, cases, output)
     status = OperationStatus[only.value.upper()] if only else None
     damaged: dict[str, CheckpointError] = {}
-    rows = export_rows(store, cases, only=status, every_campaign=campaigns, passed_over=damaged)
-    if form is ExportFormat.JSONL:
-        return _ended(invocation, _lines(invocation, form, jsonl_lines(rows), output), damaged)
-    options = CsvOptions(
-        fields=tuple(field) if field else None,
-        output_schema=_column_order(project),
-        byte_order_mark=bom,
-        neutralise=not formulas,
+    rows = _Counted(
+        export_rows(store, cases, only=status, every_campaign=campaigns, passed_over=damaged)
     )
-    return _ended(invocation, _lines(invocation, form, csv_lines(rows, options), output), damaged)
-
-
-def _ended(
-    invocation: Invocation, code: ExitCode, damaged: Mapping[str, CheckpointError]
-) -> ExitCode:
-    """Name the cases that the export had to leave out."""
+    table = _Table(project, pipeline, tuple(field) if field else None, bom, formulas)
+    _write(invocation, table.content(form, rows), output)
+    if output != STANDARD_OUTPUT:
+        _tell(invocation, {"format": form.value, "file": output, "rows": rows.number})
     for case_id, error in damaged.items():
         invocation.terminal.warn(f"casework: case {case_id} is left out: {error}")
-    return ExitCode.INTEGRITY if damaged else code
+    return ExitCode.INTEGRITY if damaged else ExitCode.SUCCESS
 
 
-def _column_order(project: Project) -> JSONObject | None:
-    """Return the schema that gives CSV columns their order, where the pipeline has just one."""
-    from casework.runtime.views.status_report import read_settings
+@dataclass(slots=True)
+class _Counted:
+    """Rows on their way out, counted."""
 
-    pipeline = read_settings(project).pipeline
-    if pipeline is None or len(pipeline.operations) != 1:
-        return None
-    return pipeline.operations[0].output_schema
+    rows: Iterable[ExportRow]
+    number: int = 0
+
+    def __iter__(self) -> Iterator[ExportRow]:
+        for row in self.rows:
+            self.number += 1
+            yield row
 
 
-def _lines(
-    invocation: Invocation, form: ExportFormat, lines: Iterable[bytes], output: str
-) -> ExitCode:
-    """Write lines to standard output as they come, or to a file whole or not at all."""
+@dataclass(frozen=True, slots=True)
+class _Table:
+    """How rows become a table, as a person wants it."""
+
+    project: Project
+    pipeline: Path | None
+    fields: tuple[str, ...] | None
+    byte_order_mark: bool
+    formulas: bool
+
+    def content(self, form: ExportFormat, rows: Iterable[ExportRow]) -> Iterator[bytes]:
+        if form is ExportFormat.CSV:
+            return self._csv(rows)
+        if form is ExportFormat.PARQUET:
+            return self._parquet(rows)
+        from casework.runner.export import jsonl_lines
+
+        return jsonl_lines(rows)
+
+    def _csv(self, rows: Iterable[ExportRow]) -> Iterator[bytes]:
+        from casework.runner.csv_table import CsvOptions, csv_lines
+
+        options = CsvOptions(
+            fields=self.fields,
+            output_schema=self._column_order(),
+            byte_order_mark=self.byte_order_mark,
+            neutralise=not self.formulas,
+        )
+        return csv_lines(rows, options)
+
+    def _column_order(self) -> JSONObject | None:
+        """Return the schema that gives columns their order, where the pipeline has just one."""
+        from casework.runtime.views.status_report import read_settings
+
+        pipeline = read_settings(self.project, self.pipeline).pipeline
+        if pipeline is None or len(pipeline.operations) != 1:
+            return None
+        return pipeline.operations[0].output_schema
+
+    def _parquet(self, rows: Iterable[ExportRow]) -> Iterator[bytes]:
+        """Return a table with the columns of all the pipeline's schemas."""
+        from casework.runner.csv_table import check_fields
+        from casework.runner.parquet_table import ParquetOptions, parquet_chunks, require_pyarrow
+        from casework.runner.pipeline import Pipeline
+        from casework.runtime.run.operation_ids import pipeline_id
+
+        require_pyarrow()
+        check_fields(self.fields or ())
+        pipeline = Pipeline.load(self.project.pipeline_file(self.pipeline))
+        schemas = {spec.id: spec.output_schema for spec in pipeline.operations}
+        options = ParquetOptions(schemas, lambda name: pipeline_id(name, schemas), self.fields)
+        return parquet_chunks(rows, options)
+
+
+def _refuse_screen(form: ExportFormat, output: str) -> None:
+    from casework.errors import ConfigurationError
+
+    if form is ExportFormat.PARQUET and output == STANDARD_OUTPUT and sys.stdout.isatty():
+        raise ConfigurationError(
+            "Parquet is not for the screen",
+            code="file_needed",
+            where="export",
+            remedy="give -o FILE, or a pipe",
+        )
+
+
+def _write(invocation: Invocation, lines: Iterable[bytes], output: str) -> None:
+    """Write to standard output as it comes, or to a file whole or not at all."""
     from casework.runner.export import write_lines
 
-    terminal = invocation.terminal
-    if output == STANDARD_OUTPUT:
-        for line in lines:
-            terminal.raw(line)
-            if terminal.reader_gone:
-                break
-        return ExitCode.SUCCESS
-    written = write_lines(Path(output), lines)
-    rows = written if form is ExportFormat.JSONL else max(written - 1, 0)
-    if terminal.as_json:
-        terminal.document({"format": form.value, "file": output, "rows": rows})
-    else:
-        terminal.text(f"{output}: {rows:,} rows")
-    return ExitCode.SUCCESS
+    if output != STANDARD_OUTPUT:
+        write_lines(Path(output), lines)
+        return
+    for line in lines:
+        invocation.terminal.raw(line)
+        if invocation.terminal.reader_gone:
+            return
+
+
+def _tell(invocation: Invocation, written: JSONObject) -> None:
+    """Say what was written, and how many."""
+    if invocation.terminal.as_json:
+        invocation.terminal.document(written)
+        return
+    place = written.get("file") or written["folder"]
+    name, number = list(written.items())[-1]
+    invocation.terminal.text(f"{place}: {number:,} {name}")
 
 
 def _packages(
@@ -166,8 +237,5 @@ def _packages(
     for case_id in cases:
         store.export(case_id, folder / f"{safe_name(case_id)}.zip")
         written += 1
-    if invocation.terminal.as_json:
-        invocation.terminal.document({"format": "zip", "folder": output, "packages": written})
-    else:
-        invocation.terminal.text(f"{output}: {written:,} packages")
+    _tell(invocation, {"format": "zip", "folder": output, "packages": written})
     return ExitCode.SUCCESS

@@ -12,7 +12,6 @@ from casework.errors import ConfigurationError, RunnerError
 from casework.json_pointer import flatten
 from casework.runner.csv_table import (
     BYTE_ORDER_MARK,
-    COLUMNS_MAX,
     CsvOptions,
     Number,
     csv_line,
@@ -20,6 +19,7 @@ from casework.runner.csv_table import (
     read_csv,
 )
 from casework.runner.export import ExportRow
+from casework.runner.output_columns import COLUMNS_MAX
 from casework.strict_json import JSON
 
 JSON_VALUES = st.recursive(

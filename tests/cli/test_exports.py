@@ -1,0 +1,54 @@
+"""Exports as a person asks for them."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+
+from tests.support.command_line import CommandLine, child
+
+TYPED = """
+name = "review"
+[[operations]]
+id = "first"
+task = "Answer."
+[operations.output_schema]
+type = "object"
+required = ["answer"]
+[operations.output_schema.properties]
+answer = { type = "string" }
+pages = { type = "integer" }
+"""
+
+
+@pytest.fixture
+def worked(cli: CommandLine) -> CommandLine:
+    """Give a project with three answers."""
+    (cli.project / "pipeline.toml").write_text(TYPED, encoding="utf-8")
+    assert 0 == cli.imported()("run").code
+    return cli
+
+
+def test_a_parquet_file_holds_every_case_with_types_from_the_pipeline(
+    worked: CommandLine,
+) -> None:
+    """A member that no answer has is a column all the same."""
+    parquet = pytest.importorskip("pyarrow.parquet")
+    target = worked.project / "out.parquet"
+    ran = worked("export", "--format", "parquet", "-o", str(target), "--json")
+    found = parquet.read_table(target)
+    assert (0, 3) == (ran.code, ran.document()["rows"])
+    assert {"yes"} == set(found.column("/answer").to_pylist())
+    assert "int64" == str(found.schema.field("/pages").type)
+    assert ["a.txt", "b.txt", "c.txt"] == found.column("case_id").to_pylist()
+
+
+def test_parquet_goes_through_a_pipe(worked: CommandLine) -> None:
+    """The bytes on standard output are those of the file."""
+    parquet = pytest.importorskip("pyarrow.parquet")
+    target = worked.project / "out.parquet"
+    worked("export", "--format", "parquet", "-o", str(target))
+    piped = child("export", "--format", "parquet", "--project", str(worked.project))
+    assert target.read_bytes() == piped.stdout
+    assert 3 == parquet.read_table(io.BytesIO(piped.stdout)).num_rows
