@@ -30,6 +30,41 @@ def value_at(whole: JSON, pointer: str) -> JSON:
     return value
 
 
+def with_value(whole: JSON, pointer: str, value: JSON) -> JSON:
+    """Return a copy in which a value stands at a pointer; everything else is shared.
+
+    A member of an object is replaced or added, an item of an array replaced; ``-`` or the position
+    after the last one adds an item.
+
+    Raises:
+        LookupError: The pointer is none, or leads through something that is not there.
+    """
+    if not pointer:
+        return value
+    if not pointer.startswith("/"):
+        raise LookupError(pointer)
+    part, slash, rest = pointer[1:].partition("/")
+    name, rest = part.replace("~1", "/").replace("~0", "~"), slash + rest
+    if isinstance(whole, dict):
+        if rest and name not in whole:
+            raise LookupError(pointer)
+        return {**whole, name: with_value(whole.get(name), rest, value)}
+    if isinstance(whole, list):
+        position = _position(name, len(whole))
+        inner = whole[position] if position < len(whole) else None
+        return [*whole[:position], with_value(inner, rest, value), *whole[position + 1 :]]
+    raise LookupError(pointer)
+
+
+def _position(name: str, length: int) -> int:
+    """Return a position in an array, or just behind it."""
+    if name == "-":
+        return length
+    if _ARRAY_INDEX.fullmatch(name) and int(name) <= length:
+        return int(name)
+    raise LookupError(name)
+
+
 def flatten(value: JSON, pointer: str = "") -> Iterator[tuple[str, JSON]]:
     """Yield each leaf of a value under its pointer; empty arrays and objects are leaves."""
     if isinstance(value, dict) and value:

@@ -34,6 +34,8 @@ class VerifyReport:
     case_id: str | None = None
     package_id: str | None = None
     generation: int = 0
+    forgotten: bool = False
+    """Whether the content was removed on purpose, and only the records are left."""
 
     @property
     def ok(self) -> bool:

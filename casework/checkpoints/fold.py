@@ -11,6 +11,7 @@ from typing import Final, TypeAlias
 
 from casework.checkpoints.records import (
     NO_ROUTING,
+    CommitKind,
     CommitRecord,
     OperationState,
     OperationStatus,
@@ -91,7 +92,10 @@ class OperationStates(Mapping[str, OperationState]):
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """How many current operations (not resumed, of the current revision) are in which state."""
+    """How many current operations (not resumed, of the current revision) are in which state.
+
+    What a person decided about counts as decided.
+    """
 
     pending: int = 0
     blocked: int = 0
@@ -120,7 +124,8 @@ class Tally:
 
 
 Waiting: TypeAlias = "tuple[str, Waiting] | None"
-"""Blocked operations as a linked list, the latest first; shared between heads, cleaned lazily."""
+"""Operations that wait for a person as a linked list, the latest first; shared between heads,
+cleaned lazily."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,7 +141,7 @@ class PackageHead:
     phase: str
     status: PackageStatus
     routing: Routing
-    """That of the latest operation which is blocked and not resumed."""
+    """That of the latest operation which is blocked, not resumed and not decided about."""
     operations: OperationStates
     tally: Tally = Tally()
     waiting: Waiting = None
@@ -165,20 +170,21 @@ def advance(
     *,
     analysis_revision: int,
     phase: str,
+    forgotten: bool = False,
 ) -> PackageHead:
     """Return the next generation's head, but for the digest of its record."""
     tally, waiting = head.tally, head.waiting
-    if analysis_revision != head.analysis_revision:
-        # The operations of an older revision are history; only new ones count from here on.
+    if forgotten or analysis_revision != head.analysis_revision:
+        # The operations of an older revision, or of a forgotten case, are history.
         tally, waiting = Tally(), None
     states = head.operations.changed(operations)
     for ophash, state in operations.items():
         before = head.operations.get(ophash)
         if before is not None and _is_current(before, analysis_revision):
-            tally = tally.moved(before.status, -1)
+            tally = tally.moved(before.standing, -1)
         if _is_current(state, analysis_revision):
-            tally = tally.moved(state.status, +1)
-            if state.status is OperationStatus.BLOCKED:
+            tally = tally.moved(state.standing, +1)
+            if state.standing is OperationStatus.BLOCKED:
                 waiting = (ophash, waiting)
     while waiting is not None and not _waits(states[waiting[0]], analysis_revision):
         waiting = waiting[1]
@@ -190,7 +196,7 @@ def advance(
         record_sha256="",
         analysis_revision=analysis_revision,
         phase=phase,
-        status=tally.status,
+        status=PackageStatus.FORGOTTEN if forgotten else tally.status,
         routing=NO_ROUTING if waiting is None else states[waiting[0]].routing,
         operations=states.settled() if generation % RECENT_MAX == 0 else states,
         tally=tally,
@@ -206,6 +212,7 @@ def apply(head: PackageHead, record: CommitRecord, record_sha256: str) -> Packag
         record.operations,
         analysis_revision=record.analysis_revision,
         phase=record.phase,
+        forgotten=record.kind is CommitKind.FORGOTTEN,
     )
     return replace(after, record_sha256=record_sha256)
 
@@ -215,4 +222,4 @@ def _is_current(state: OperationState, analysis_revision: int) -> bool:
 
 
 def _waits(state: OperationState, analysis_revision: int) -> bool:
-    return state.status is OperationStatus.BLOCKED and _is_current(state, analysis_revision)
+    return state.standing is OperationStatus.BLOCKED and _is_current(state, analysis_revision)

@@ -190,12 +190,13 @@ class PackageIndex:
                     planned[status] = n
                 case _:
                     assert_never(status)
-        return IndexCounts(sum(packages.values()), packages, operations, planned)
+        forgotten = packages.pop(PackageStatus.FORGOTTEN, 0)
+        return IndexCounts(sum(packages.values()), packages, operations, planned, forgotten)
 
     def packages(
         self, *, prefix: str = "", after: str = "", limit: int = 1000
     ) -> list[IndexedPackage]:
-        """Return packages in the order of their ids, from after a given one."""
+        """Return packages in the order of their ids, from after a given one; none forgotten."""
         values = (after, prefix, len(prefix), prefix, limit)
         return self._decoded(to_package, sql.PACKAGES_AFTER, values)
 
@@ -219,6 +220,16 @@ class PackageIndex:
         """
         values = (status.value, *after, limit)
         return self._decoded(to_operation, sql.IN_STATUS, values)
+
+    def decided(
+        self, *, after: tuple[str, str] = ("", ""), limit: int = 1000
+    ) -> list[IndexedOperation]:
+        """Return current operations that a person decided about, by case and ophash."""
+        return self._decoded(to_operation, sql.DECIDED, (*after, limit))
+
+    def resumable(self, now: datetime, limit: int) -> list[IndexedOperation]:
+        """Return blocked operations that may go on by themselves now, longest due first."""
+        return self._decoded(to_operation, sql.RESUMABLE, (to_ticks(now), limit))
 
     @property
     def is_complete(self) -> bool:
@@ -438,6 +449,9 @@ def _put(connection: sqlite3.Connection, head: PackageHead) -> None:
     if row and row[0] >= head.generation and row[1] == head.package_id and row[2]:
         return
     connection.execute(sql.PUT_PACKAGE, package_cells(head))
+    if head.status is PackageStatus.FORGOTTEN:
+        connection.execute("delete from operations where case_id = ?", (head.case_id,))
+        return
     names: Iterable[str] = head.operations
     follows = row == (head.generation - 1, head.package_id, 1, head.analysis_revision)
     if follows and head.changed is not None:

@@ -12,7 +12,14 @@ from pathlib import Path
 from typing import Final, TypeAlias
 
 from casework.checkpoints.fold import PackageHead
-from casework.checkpoints.records import OperationState, OperationStatus, PackageStatus, Routing
+from casework.checkpoints.records import (
+    OperationState,
+    OperationStatus,
+    PackageStatus,
+    Routing,
+    standing_of,
+)
+from casework.checkpoints.reviews import ReviewVerdict
 
 
 class Planned(StrEnum):
@@ -66,17 +73,29 @@ class IndexedOperation:
     rounds_completed: int
     rounds_max: int | None
     resumed_from: str | None
+    verdict: ReviewVerdict | None = None
+    """What a person decided about it."""
+
+    @property
+    def standing(self) -> OperationStatus | None:
+        """Return what it counts as: its status, unless a person decided otherwise."""
+        return None if self.status is None else standing_of(self.status, self.verdict)
 
 
 @dataclass(frozen=True, slots=True)
 class IndexCounts:
-    """How many packages and current operations are in which state; empty ones are absent."""
+    """How many packages and current operations are in which state; empty ones are absent.
+
+    Operations that a person decided about count as decided. Forgotten cases are not counted.
+    """
 
     cases: int
     packages: Mapping[PackageStatus, int]
     operations: Mapping[OperationStatus, int]
     planned: Mapping[Planned, int]
     """Operations that were planned and have no state yet."""
+    forgotten: int = 0
+    """Cases whose content was removed."""
 
 
 def boot_identity() -> str:
@@ -123,6 +142,7 @@ def operation_cells(head: PackageHead, ophash: str, state: OperationState) -> di
         "rounds_max": state.rounds_max,
         "resumed_as": state.resumed_as,
         "resumed_from": state.resumed_from,
+        "verdict": None if state.review is None else state.review.verdict.value,
     }
 
 
@@ -154,7 +174,8 @@ def to_package(row: tuple[Cell, ...]) -> IndexedPackage:
 def to_operation(row: tuple[Cell, ...]) -> IndexedOperation:
     """Read an operation's row."""
     case_id, package_id, ophash, operation_id, revision, status, due_at, *rest = row
-    retry_at, reason, destination, automatic, error_code, done, budget, resumed_from = rest
+    retry_at, reason, destination, automatic, error_code, done, budget, *rest = rest
+    resumed_from, verdict = rest
     return IndexedOperation(
         case_id=str(case_id),
         package_id=str(package_id),
@@ -169,6 +190,7 @@ def to_operation(row: tuple[Cell, ...]) -> IndexedOperation:
         rounds_completed=int(done or 0),
         rounds_max=None if budget is None else int(budget),
         resumed_from=_text(resumed_from),
+        verdict=None if verdict is None else ReviewVerdict(str(verdict)),
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-SCHEMA_VERSION: Final = "2"
+SCHEMA_VERSION: Final = "3"
 """Raise it with every change below; an index of another version is thrown away and rebuilt."""
 
 SCHEMA: Final = """
@@ -37,11 +37,19 @@ create table operations (
     error_code text,
     rounds_completed integer not null, rounds_max integer,
     resumed_as text, resumed_from text,
+    verdict text,
+    standing text generated always as (
+        case when verdict is null then status when verdict = 'rejected' then 'ERROR'
+        else 'SUCCESS' end),
     primary key (case_id, ophash)
 ) without rowid;
 
 create index operation_due on operations (due_at, position, case_id) where due_at is not null;
 create index operation_status on operations (status, case_id, ophash) where current = 1;
+create index operation_verdict on operations (case_id, ophash)
+    where current = 1 and verdict is not null;
+create index operation_resumable on operations (retry_at)
+    where current = 1 and status = 'BLOCKED' and verdict is null and automatic_retry is not 0;
 
 create table tally (kind text, status text, n integer not null, primary key (kind, status))
 without rowid;
@@ -60,16 +68,16 @@ when old.status <> new.status begin
     on conflict do update set n = n + 1;
 end;
 create trigger operation_in after insert on operations when new.current = 1 begin
-    insert into tally values ('operation', new.status, 1)
+    insert into tally values ('operation', new.standing, 1)
     on conflict do update set n = n + 1;
 end;
 create trigger operation_out after delete on operations when old.current = 1 begin
-    update tally set n = n - 1 where kind = 'operation' and status = old.status;
+    update tally set n = n - 1 where kind = 'operation' and status = old.standing;
 end;
-create trigger operation_moved after update of status, current on operations
-when old.status <> new.status or old.current <> new.current begin
-    update tally set n = n - old.current where kind = 'operation' and status = old.status;
-    insert into tally values ('operation', new.status, new.current)
+create trigger operation_moved after update of status, verdict, current on operations
+when old.standing <> new.standing or old.current <> new.current begin
+    update tally set n = n - old.current where kind = 'operation' and status = old.standing;
+    insert into tally values ('operation', new.standing, new.current)
     on conflict do update set n = n + new.current;
 end;
 """
@@ -101,21 +109,23 @@ PUT_OPERATION: Final = """
 insert into operations values (
     :case_id, :ophash, :operation_id, :analysis_revision, :status, :current, :due_at, 0,
     :retry_at, :reason, :destination, :automatic_retry, :error_code,
-    :rounds_completed, :rounds_max, :resumed_as, :resumed_from)
+    :rounds_completed, :rounds_max, :resumed_as, :resumed_from, :verdict)
 on conflict (case_id, ophash) do update set
     status = excluded.status, current = excluded.current, due_at = excluded.due_at,
     retry_at = excluded.retry_at, reason = excluded.reason, destination = excluded.destination,
     automatic_retry = excluded.automatic_retry, error_code = excluded.error_code,
     rounds_completed = excluded.rounds_completed, rounds_max = excluded.rounds_max,
-    resumed_as = excluded.resumed_as, resumed_from = excluded.resumed_from
+    resumed_as = excluded.resumed_as, resumed_from = excluded.resumed_from,
+    verdict = excluded.verdict
 """
 
 PLAN: Final = """
 insert into operations
 select case_id, :ophash, :operation_id, :revision, :status, 1, :due_at, :position,
-    null, null, null, null, null, 0, null, null, null
+    null, null, null, null, null, 0, null, null, null, null
 from packages
 where analysis_revision = :revision and (:case_id is null or case_id = :case_id)
+    and packages.status <> 'FORGOTTEN'
 on conflict (case_id, ophash) do update set position = excluded.position,
     status = case when :status = 'READY' then 'READY' else status end,
     due_at = case when :status = 'READY' then 0 else due_at end
@@ -146,7 +156,7 @@ where current = 1 and status in ('READY', 'HELD', 'SKIPPED') and operation_id = 
 OPERATION_COLUMNS: Final = """
 operations.case_id, packages.package_id, ophash, operation_id, operations.analysis_revision,
 operations.status, due_at, operations.retry_at, operations.reason, operations.destination,
-operations.automatic_retry, error_code, rounds_completed, rounds_max, resumed_from
+operations.automatic_retry, error_code, rounds_completed, rounds_max, resumed_from, verdict
 """
 
 DUE: Final = f"""
@@ -158,6 +168,19 @@ IN_STATUS: Final = f"""
 select {OPERATION_COLUMNS} from operations join packages using (case_id)
 where current = 1 and operations.status = ? and (operations.case_id, ophash) > (?, ?)
 order by operations.case_id, ophash limit ?
+"""  # noqa: S608 - column names of ours
+
+DECIDED: Final = f"""
+select {OPERATION_COLUMNS} from operations join packages using (case_id)
+where current = 1 and verdict is not null and (operations.case_id, ophash) > (?, ?)
+order by operations.case_id, ophash limit ?
+"""  # noqa: S608 - column names of ours
+
+RESUMABLE: Final = f"""
+select {OPERATION_COLUMNS} from operations join packages using (case_id)
+where current = 1 and operations.status = 'BLOCKED' and verdict is null
+    and operations.automatic_retry is not 0 and operations.retry_at <= ?
+order by operations.retry_at limit ?
 """  # noqa: S608 - column names of ours
 
 OF_CASE: Final = f"""
@@ -172,7 +195,8 @@ from packages
 """
 
 PACKAGES_AFTER: Final = f"""{PACKAGES}
-where case_id > ? and case_id >= ? and substr(case_id, 1, ?) = ? order by case_id limit ?
+where case_id > ? and case_id >= ? and substr(case_id, 1, ?) = ? and status <> 'FORGOTTEN'
+order by case_id limit ?
 """
 
 KNOWN: Final = """

@@ -117,4 +117,9 @@ def outcome_path(ophash: str, round_number: int) -> str:
     return f"llm/operations/{ophash}/outcome-{round_number:04d}.json"
 
 
+def review_path(ophash: str, number: int) -> str:
+    """Return the package path of a review of an operation."""
+    return f"reviews/{ophash}/review-{number:04d}.json"
+
+
 PACKAGE_FILE: Final = "package.json"

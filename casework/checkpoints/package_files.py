@@ -6,14 +6,14 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from casework.checkpoints.fold import PackageHead
-from casework.checkpoints.names import check_id, safe_relative_path
+from casework.checkpoints.names import check_id, review_path, safe_relative_path
 from casework.checkpoints.package_reader import VERIFY_REMEDY, PackageReader
-from casework.checkpoints.records import FileEntry
+from casework.checkpoints.records import FileEntry, PackageStatus
 from casework.checkpoints.storage import NotFound, Storage, is_safe_path
 from casework.errors import FormatError, IntegrityError, PackageNotFound
 from casework.strict_json import sha256_hex
 
-_CHANGEABLE: Final = frozenset({"case", "llm", "review"})
+_CHANGEABLE: Final = frozenset({"case", "llm", "reviews"})
 """Top folders of a package that later commits may add to."""
 
 
@@ -51,6 +51,11 @@ def named_entry(reader: PackageReader, head: PackageHead, path: str) -> FileEntr
         state = head.operations.get(path.split("/")[2])
         entries = state.artifacts if state else ()
         return next((entry for entry in entries if entry.path == path), None)
+    if path.startswith("reviews/"):
+        state = head.operations.get(path.split("/")[1])
+        mark = state.review if state else None
+        if state and mark and path == review_path(state.ophash, mark.number):
+            return FileEntry(path, mark.sha256, mark.size)
     for generation in (1, *range(head.generation, 1, -1)):
         record, _ = reader.record(generation)
         for entry in record.files:
@@ -63,13 +68,28 @@ def read_named(reader: PackageReader, head: PackageHead, path: str) -> bytes:
     """Return the bytes of a file of a package, checked against its digest.
 
     Raises:
-        PackageNotFound: No commit names it.
+        PackageNotFound: No commit names it, or the case was forgotten.
         IntegrityError: It is gone or is not what was committed.
     """
+    refuse_forgotten(head)
     entry = named_entry(reader, head, path)
     if entry is None:
         raise PackageNotFound("no commit names this file", where=path)
     return read_checked(reader, entry)
+
+
+def refuse_forgotten(head: PackageHead) -> None:
+    """Raise where a case's content was removed.
+
+    Raises:
+        PackageNotFound: It was; code ``case_forgotten``.
+    """
+    if head.status is PackageStatus.FORGOTTEN:
+        raise PackageNotFound(
+            "the case was forgotten; its content was removed",
+            code="case_forgotten",
+            where=head.case_id,
+        )
 
 
 def named_files(folder: str, files: Mapping[str, bytes]) -> list[tuple[FileEntry, bytes]]:

@@ -12,7 +12,7 @@ from casework.checkpoints.locks import CaseLocks
 from casework.checkpoints.names import case_folder, commit_path, snapshot_path
 from casework.checkpoints.package_files import named_entry
 from casework.checkpoints.package_reader import PackageReader
-from casework.checkpoints.records import CommitRecord, OperationState
+from casework.checkpoints.records import CommitKind, CommitRecord, OperationState
 from casework.checkpoints.snapshots import INTERVAL, encode_snapshot, reach
 from casework.checkpoints.storage import AlreadyExists, NotFound, Storage
 from casework.checkpoints.transitions import Step, objection
@@ -47,9 +47,20 @@ class PackageWriter:
         return nullcontext() if self._locks.is_held(case_id) else self._locks.hold(case_id)
 
     def append(
-        self, head: PackageHead, step: Step, contents: Sequence[tuple[str, bytes]]
+        self,
+        head: PackageHead,
+        step: Step,
+        contents: Sequence[tuple[str, bytes]],
+        *,
+        actor: str | None = None,
     ) -> PackageHead:
         """Commit a step on top of a head, and return the new head.
+
+        Args:
+            head: What the step was made for.
+            step: What it does.
+            contents: The new files.
+            actor: Who does it; by default the writer's own.
 
         Raises:
             IllegalTransition: The step cannot follow the head; nothing was written.
@@ -60,13 +71,17 @@ class PackageWriter:
         if reason is not None:
             raise IllegalTransition(reason, code="impossible_commit")
         after = advance(
-            head, step.operations, analysis_revision=step.analysis_revision, phase=step.phase
+            head,
+            step.operations,
+            analysis_revision=step.analysis_revision,
+            phase=step.phase,
+            forgotten=step.kind is CommitKind.FORGOTTEN,
         )
         record = CommitRecord(
             generation=after.generation,
             previous_sha256=head.record_sha256 or None,
             committed_at=step.at,
-            actor=self._actor,
+            actor=actor or self._actor,
             kind=step.kind,
             analysis_revision=after.analysis_revision,
             phase=after.phase,
@@ -74,6 +89,7 @@ class PackageWriter:
             routing=after.routing,
             operations=step.operations,
             files=step.files,
+            forgotten=step.forgotten,
         ).encode()
         self._publish(head, [*contents, (commit_path(after.generation), record)])
         after = replace(after, record_sha256=sha256_hex(record))

@@ -50,6 +50,7 @@ class IncomingPackage:
 
     Raises:
         IntegrityError: The oracle finds something wrong; the first finding is named.
+        FormatError: Its case was forgotten, so there is nothing to take in.
     """
 
     def __init__(self, source: ZipStorage) -> None:
@@ -65,6 +66,12 @@ class IncomingPackage:
         self._reader = PackageReader(source)
         self.identity: PackageIdentity = self._reader.identity()
         self.generation = report.generation
+        if self._reader.record(self.generation)[0].forgotten is not None:
+            raise FormatError(
+                "the case was forgotten by its sender",
+                code="case_forgotten",
+                remedy="forget it here as well, if that is meant",
+            )
 
     def add_to(self, storage: Storage, known: PackageHead | None) -> Receipt:
         """Add what is missing; hold the case's lock while you do.

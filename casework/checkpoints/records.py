@@ -11,11 +11,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from functools import lru_cache
-from typing import Final
+from typing import Final, assert_never
 
 from casework.checkpoints.fields import Fields, parse_object
+from casework.checkpoints.reviews import ReviewMark, ReviewVerdict
 from casework.checkpoints.storage import is_safe_path
 from casework.checkpoints.timestamps import write_time
+from casework.checkpoints.tombstone import Tombstone
 from casework.errors import FormatError, IntegrityError
 from casework.strict_json import JSON, JSONObject, canonical, digest, is_sha256_hex, sha256_hex
 
@@ -26,6 +28,9 @@ OPERATION_HASHES_KEPT: Final = 4096
 """A round asks for the same one many times, and a pipeline has few operations."""
 REQUEST_SCHEMA: Final = "llm-request/1"
 OUTCOME_SCHEMA: Final = "llm-outcome/1"
+
+LLM_UNAVAILABLE: Final = "LLM_UNAVAILABLE"
+"""Why an operation is blocked whose every round found every provider unavailable."""
 
 _SELF: Final = "self_sha256"
 
@@ -56,6 +61,8 @@ class PackageStatus(StrEnum):
     """None is pending or blocked, and some failed for good."""
     SUCCESS = "SUCCESS"
     """Every operation succeeded or lives on under a new id."""
+    FORGOTTEN = "FORGOTTEN"
+    """Its content was removed; nothing can follow."""
 
 
 class CommitKind(StrEnum):
@@ -68,9 +75,9 @@ class CommitKind(StrEnum):
     PHASE_CHANGED = "phase_changed"
     REVISION_RAISED = "revision_raised"
     REVIEWED = "reviewed"
+    FORGOTTEN = "forgotten"
 
 
-@lru_cache(maxsize=8192)
 @lru_cache(maxsize=OPERATION_HASHES_KEPT, typed=True)
 def operation_hash(analysis_revision: int, operation_id: str) -> str:
     """Return the folder name of an operation, its id hidden behind a digest."""
@@ -204,15 +211,25 @@ class OperationState:
     resumed_as: str | None = None
     """The id under which it lives on; set, it is history."""
     resumed_from: str | None = None
+    review: ReviewMark | None = None
+    """A person's newest decision about it."""
 
     @property
     def ophash(self) -> str:
         """Return the name of its folder."""
         return operation_hash(self.analysis_revision, self.operation_id)
 
+    @property
+    def standing(self) -> OperationStatus:
+        """Return what it counts as: its status, unless a person decided otherwise."""
+        return standing_of(self.status, self.review.verdict if self.review else None)
+
     def to_json(self) -> JSONObject:
         """Return the state as commits and snapshots store it."""
+        # Absent where there is none, so that states of before have the bytes that they had.
+        review: JSONObject = {} if self.review is None else {"review": self.review.to_json()}
         return {
+            **review,
             "operation_id": self.operation_id,
             "analysis_revision": self.analysis_revision,
             "status": self.status.value,
@@ -261,9 +278,25 @@ class OperationState:
             routing=Routing.from_json(fields.value("routing"), where),
             resumed_as=fields.optional_text("resumed_as"),
             resumed_from=fields.optional_text("resumed_from"),
+            review=ReviewMark.from_json(fields.value("review"), where)
+            if fields.has("review")
+            else None,
         )
         fields.done()
         return state
+
+
+def standing_of(status: OperationStatus, verdict: ReviewVerdict | None) -> OperationStatus:
+    """Return what an operation counts as, given what a person decided about it."""
+    match verdict:
+        case None:
+            return status
+        case ReviewVerdict.APPROVED | ReviewVerdict.CORRECTED:
+            return OperationStatus.SUCCESS
+        case ReviewVerdict.REJECTED:
+            return OperationStatus.ERROR
+        case _:
+            assert_never(verdict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -328,6 +361,8 @@ class CommitRecord:
     """Only the states that this commit adds or changes, by ophash."""
     files: tuple[FileEntry, ...]
     """Only the files that this commit adds."""
+    forgotten: Tombstone | None = None
+    """What the last commit of a forgotten case says."""
 
     def encode(self) -> bytes:
         """Return the record's bytes: canonical JSON with a digest of itself inside.
@@ -348,6 +383,8 @@ class CommitRecord:
             "operations": {name: state.to_json() for name, state in self.operations.items()},
             "files": [entry.to_json() for entry in self.files],
         }
+        if self.forgotten is not None:
+            members["forgotten"] = self.forgotten.to_json()
         return seal(members)
 
     @classmethod
@@ -377,6 +414,9 @@ class CommitRecord:
             routing=Routing.from_json(fields.value("routing"), where),
             operations=_states(fields.members("operations"), where),
             files=tuple(FileEntry.from_json(item, where) for item in fields.items("files")),
+            forgotten=Tombstone.from_json(fields.value("forgotten"), where)
+            if fields.has("forgotten")
+            else None,
         )
         fields.done()
         return record

@@ -151,7 +151,7 @@ def waiting_operations(head: PackageHead) -> tuple[str, ...]:
     while link is not None:
         ophash, link = link
         state = head.operations[ophash]
-        if state.status is OperationStatus.BLOCKED and state.resumed_as is None:
+        if state.standing is OperationStatus.BLOCKED and state.resumed_as is None:
             found[ophash] = None
     return tuple(found)
 

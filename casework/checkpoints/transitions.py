@@ -9,16 +9,21 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
+from itertools import chain
 from typing import Final, assert_never
 
 from casework.checkpoints.fold import PackageHead
-from casework.checkpoints.names import outcome_path, request_path
+from casework.checkpoints.names import outcome_path, request_path, review_path
 from casework.checkpoints.records import (
+    LLM_UNAVAILABLE,
     CommitKind,
     FileEntry,
     OperationState,
     OperationStatus,
+    PackageStatus,
 )
+from casework.checkpoints.reviews import ReviewMark, ReviewVerdict
+from casework.checkpoints.tombstone import Tombstone
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,32 +36,44 @@ class Step:
     phase: str
     operations: Mapping[str, OperationState]
     files: tuple[FileEntry, ...]
+    forgotten: Tombstone | None = None
 
 
 def objection(head: PackageHead, step: Step) -> str | None:
     """Return why a commit cannot follow a head, or None if it can."""
-    return next(_objections(head, step), None)
+    return next(chain(_frame_objections(head, step), _kind_objections(head, step)), None)
 
 
-def _objections(head: PackageHead, step: Step) -> Iterator[str]:
+def _frame_objections(head: PackageHead, step: Step) -> Iterator[str]:
     if (step.kind is CommitKind.CREATED) != (head.generation == 0):
         yield "a package is created by its first commit and by no other"
+    if head.status is PackageStatus.FORGOTTEN:
+        yield "nothing follows once a case was forgotten"
+    if (step.kind is CommitKind.FORGOTTEN) != (step.forgotten is not None):
+        yield "a commit that forgets says what was removed, and no other does"
     raised = step.analysis_revision - head.analysis_revision
     if raised and (step.kind is not CommitKind.REVISION_RAISED or raised < 0):
         yield "the analysis revision changes only upwards and only when it is raised"
     if step.phase != head.phase and step.kind not in _PHASE_CHANGING:
         yield "the phase changes only where a commit says so"
+
+
+def _kind_objections(head: PackageHead, step: Step) -> Iterator[str]:
     match step.kind:
         case CommitKind.LLM_ROUND:
             yield from _round_objections(head, step)
         case CommitKind.RESUMED:
             yield from _resumption_objections(head, step)
+        case CommitKind.REVIEWED:
+            yield from _review_objections(head, step)
+        case CommitKind.FORGOTTEN:
+            if step.operations or step.files:
+                yield "a commit that forgets adds and changes nothing"
         case (
             CommitKind.CREATED
             | CommitKind.RECEIVED
             | CommitKind.PHASE_CHANGED
             | CommitKind.REVISION_RAISED
-            | CommitKind.REVIEWED
         ):
             if step.operations:
                 yield "this kind of commit changes no operation"
@@ -128,14 +145,27 @@ def _outcome_objections(after: OperationState) -> Iterator[str]:
     has_error, has_due = _MARKS[after.status]
     if (after.error is not None, after.due_at is not None) != (has_error, has_due):
         yield f"error and due time do not fit {after.status.value}"
+    if after.review is not None:
+        yield "a round is no review"
     exhausted = after.rounds_completed == after.rounds_max
     if after.status is OperationStatus.RETRY_PENDING and exhausted:
         yield "no round is left, so the operation must be blocked"
     if after.status is OperationStatus.BLOCKED:
+        yield from _blocking_objections(after, exhausted=exhausted)
+
+
+def _blocking_objections(after: OperationState, *, exhausted: bool) -> Iterator[str]:
+    """Say what is wrong with a blocked state; only an outage may never be retried by itself."""
+    routing = after.routing
+    if routing.destination is None or routing.reason is None:
+        yield "a blocked operation says where it waits and why"
+    if after.error is None or after.error.code != routing.reason:
+        yield "a blocked operation is routed by its error"
+    if routing.reason == LLM_UNAVAILABLE:
         if not exhausted:
             yield "an operation is blocked by its last round only"
-        if after.routing.automatic_retry is not False or after.routing.destination is None:
-            yield "a blocked operation says where it waits and is not retried by itself"
+        if routing.automatic_retry is not False:
+            yield "a blocked operation is not retried by itself while providers are unavailable"
 
 
 _MARKS: Final = {
@@ -169,13 +199,64 @@ def _resumption_objections(head: PackageHead, step: Step) -> Iterator[str]:
         yield "the new operation does not begin as the old one's successor"
 
 
+def _review_objections(head: PackageHead, step: Step) -> Iterator[str]:
+    if len(step.operations) != 1:
+        yield "a review is of exactly one operation"
+        return
+    ((ophash, after),) = step.operations.items()
+    before, mark = head.operations.get(ophash), after.review
+    if before is None or mark is None:
+        yield "a review decides about an operation that is there"
+        return
+    if after != replace(before, review=mark):
+        yield "a review leaves the operation as it was, but for the decision"
+    if not may_be_reviewed(before, step.analysis_revision):
+        yield "a review is of a finished operation that does not live on under another id"
+    if mark.number != (before.review.number if before.review else 0) + 1:
+        yield "one review counts one"
+    if step.files != (FileEntry(review_path(ophash, mark.number), mark.sha256, mark.size),):
+        yield "a review adds its own file and no other"
+    yield from _verdict_objections(before, mark)
+
+
+def _verdict_objections(before: OperationState, mark: ReviewMark) -> Iterator[str]:
+    """Say what is wrong with a verdict; ``verify`` also reads the answers."""
+    answered = before.status is OperationStatus.SUCCESS
+    if before.review is not None:
+        answered = before.review.output_sha256 is not None
+    if mark.verdict is ReviewVerdict.APPROVED and not answered:
+        yield "there is no answer to approve"
+    if mark.verdict is ReviewVerdict.CORRECTED:
+        answered = True
+    elif before.review is not None and mark.output_sha256 != before.review.output_sha256:
+        yield "only a correction changes the answer"
+    if (mark.output_sha256 is not None) != answered:
+        yield "the digest of the answer does not fit the verdict"
+
+
+def may_be_reviewed(state: OperationState, analysis_revision: int) -> bool:
+    """Tell whether a person may decide about an operation: it is current, and no round will come.
+
+    Args:
+        state: The operation.
+        analysis_revision: That of its package.
+    """
+    return (
+        state.status is not OperationStatus.RETRY_PENDING
+        and state.resumed_as is None
+        and state.analysis_revision == analysis_revision
+    )
+
+
 def may_live_on(state: OperationState) -> bool:
     """Tell whether an operation may be begun anew under another id.
 
     One that waits for its next round may, so that changed settings do not leave it without a way
-    on; one of which no round was run has nothing to leave behind.
+    on; one of which no round was run has nothing to leave behind. An answer that a person rejected
+    does not stand, so it may be asked for again.
     """
-    return state.status is not OperationStatus.SUCCESS and state.rounds_completed > 0
+    rejected = state.review is not None and state.review.verdict is ReviewVerdict.REJECTED
+    return (state.status is not OperationStatus.SUCCESS or rejected) and state.rounds_completed > 0
 
 
 def successor_of(state: OperationState, operation_id: str, at: datetime) -> OperationState:

@@ -4,16 +4,25 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from typing import Final
 
 from casework.checkpoints.findings import Finding, Severity, VerifyReport
 from casework.checkpoints.fold import PackageHead, apply, unborn
-from casework.checkpoints.names import PACKAGE_FILE, commit_path, safe_relative_path, snapshot_path
+from casework.checkpoints.names import (
+    PACKAGE_FILE,
+    commit_path,
+    outcome_path,
+    review_path,
+    safe_relative_path,
+    snapshot_path,
+)
 from casework.checkpoints.package_reader import PackageReader
 from casework.checkpoints.records import (
     CommitKind,
     CommitRecord,
     FileEntry,
+    OperationState,
     PackageIdentity,
     package_identifier,
 )
@@ -24,8 +33,13 @@ from casework.checkpoints.snapshots import (
     waiting_operations,
 )
 from casework.checkpoints.storage import NotFound, is_safe_path, join
+from casework.checkpoints.tombstone import RemovedFile
 from casework.checkpoints.transitions import Step, objection
-from casework.checkpoints.verify_operations import outcome_objections, request_objections
+from casework.checkpoints.verify_operations import (
+    outcome_objections,
+    request_objections,
+    review_objections,
+)
 from casework.errors import CheckpointError, PackageNotFound
 from casework.strict_json import canonical, sha256_hex
 
@@ -47,12 +61,15 @@ class Verification:
         """The generation that last changed each operation, up to where the judgement stands."""
         self._identity: PackageIdentity | None = None
         self._generation = 0
+        self._forgotten = False
+        """Whether the last commit says that the content was removed."""
 
     def report(self) -> VerifyReport:
         """Judge everything."""
         self._identity = self._read_identity()
-        snapshots = self._numbered("snapshots")
-        self._judge_commits(self._numbered("commits"), frozenset(snapshots))
+        snapshots, commits = self._numbered("snapshots"), self._numbered("commits")
+        self._forgotten = bool(commits) and self._forgets(commits[-1])
+        self._judge_commits(commits, frozenset(snapshots))
         for generation in snapshots:
             if generation > self._generation:
                 self._find(
@@ -67,7 +84,15 @@ class Verification:
             identity.case_id if identity else None,
             identity.package_id if identity else None,
             self._generation,
+            self._forgotten,
         )
+
+    def _forgets(self, generation: int) -> bool:
+        with suppress(CheckpointError):
+            path = commit_path(generation)
+            record = CommitRecord.decode(self._reader.read(path), path)
+            return record.kind is CommitKind.FORGOTTEN
+        return False
 
     def _find(self, code: str, path: str, detail: str) -> None:
         self._findings.append(Finding(code, path, detail))
@@ -176,6 +201,7 @@ class Verification:
             phase=record.phase,
             operations=record.operations,
             files=record.files,
+            forgotten=record.forgotten,
         )
         reason = objection(head, step)
         if reason is not None:
@@ -183,6 +209,10 @@ class Verification:
             return None
         if record.kind is CommitKind.LLM_ROUND:
             self._judge_round(record, head, contents)
+        elif record.kind is CommitKind.REVIEWED:
+            self._judge_review(record, head, contents)
+        elif record.forgotten is not None:
+            self._judge_tombstone(path, record.forgotten.removed)
         after = apply(head, record, sha256_hex(content))
         if (after.status, after.routing) != (record.status, record.routing):
             self._find("status_mismatch", path, "the operations add up to another status")
@@ -211,7 +241,10 @@ class Verification:
             try:
                 content = self._reader.read(entry.path)
             except NotFound:
-                self._find("file_missing", entry.path, f"generation {record.generation} names it")
+                if not self._forgotten or entry.path == PACKAGE_FILE:
+                    self._find(
+                        "file_missing", entry.path, f"generation {record.generation} names it"
+                    )
                 continue
             except CheckpointError as error:
                 self._find("file_damaged", entry.path, error.message)
@@ -247,6 +280,36 @@ class Verification:
                 for reason in outcome_objections(content, head.operations.get(ophash), after):
                     self._find("outcome_mismatch", entry.path, reason)
 
+    def _judge_review(
+        self, record: CommitRecord, head: PackageHead, contents: dict[str, bytes]
+    ) -> None:
+        ((ophash, after),) = record.operations.items()
+        for path, content in contents.items():
+            before = head.operations[ophash]
+            for reason in review_objections(content, after, self._reviewed_file(before)):
+                self._find("review_mismatch", path, reason)
+
+    def _reviewed_file(self, before: OperationState) -> bytes | None:
+        """Return the file with the answer that a review decides about, None if it is damaged."""
+        path = outcome_path(before.ophash, before.rounds_completed)
+        if before.review is not None:
+            path = review_path(before.ophash, before.review.number)
+        try:
+            content = self._reader.read(path)
+        except CheckpointError:
+            return None
+        named = self._named.get(path)
+        return content if named and sha256_hex(content) == named.sha256 else None
+
+    def _judge_tombstone(self, path: str, removed: tuple[RemovedFile, ...]) -> None:
+        named = sorted(
+            (entry.path, entry.sha256)
+            for entry in self._named.values()
+            if entry.path != PACKAGE_FILE
+        )
+        if [(file.path, file.sha256) for file in removed] != named:
+            self._find("impossible_commit", path, "it names other files than were committed")
+
     def _judge_snapshot(self, generation: int, head: PackageHead | None) -> None:
         path = snapshot_path(generation)
         try:
@@ -262,13 +325,17 @@ class Verification:
     def _judge_leftovers(self, folder: str) -> None:
         for name in self._reader.storage.list(self._reader.path(folder) if folder else self._root):
             path = join(folder, name.rstrip("/"))
-            if folder == "" and name in ("commits/", "snapshots/"):
+            if folder == "" and name == "commits/":
+                continue
+            if folder == "" and name == "snapshots/" and not self._forgotten:
                 continue
             if not is_safe_path(path):
                 shown = path.encode("utf-8", "backslashreplace").decode("utf-8")
                 self._note("leftover", shown, "no commit could name this")
             elif name.endswith("/"):
                 self._judge_leftovers(path)
+            elif self._forgotten and path != PACKAGE_FILE:
+                self._find("not_forgotten", path, "the case was forgotten, and this file is there")
             elif path not in self._named and path != PACKAGE_FILE:
                 self._note("leftover", path, "no commit names this file")
 

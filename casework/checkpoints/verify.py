@@ -34,7 +34,8 @@ def verify(path: Path, *, limits: ZipLimits | None = None) -> VerifyReport:
     """
     if path.is_dir():
         report = verify_storage(FolderStorage(path))
-        return replace(report, findings=(*report.findings, *_strange_entries(path)))
+        drafts = Severity.ERROR if report.forgotten else Severity.NOTE
+        return replace(report, findings=(*report.findings, *_strange_entries(path, drafts)))
     if not path.is_file():
         raise PackageNotFound("there is no folder or file of this name", where=path.name)
     try:
@@ -58,15 +59,20 @@ def verify_storage(storage: Storage, folder: str = "") -> VerifyReport:
     return Verification(PackageReader(storage, folder)).report()
 
 
-def _strange_entries(path: Path) -> Iterator[Finding]:
-    """Find what a storage does not list, or lists under another kind: drafts, links, pipes."""
+def _strange_entries(path: Path, drafts: Severity) -> Iterator[Finding]:
+    """Find what a storage does not list, or lists under another kind: drafts, links, pipes.
+
+    Args:
+        path: The package's folder.
+        drafts: How much a draft matters; it may hold text of a case that was forgotten.
+    """
     for folder, folders, names in os.walk(path):
         for name in (*folders, *names):
             place = Path(folder, name)
             inner = place.relative_to(path).as_posix()
             inner = inner.encode("utf-8", "backslashreplace").decode("utf-8")
             if name.startswith(TEMPORARY_PREFIX):
-                yield Finding("leftover_draft", inner, "a crash left this draft", Severity.NOTE)
+                yield Finding("leftover_draft", inner, "a crash left this draft", drafts)
             elif place.is_symlink() or not (place.is_file() or place.is_dir()):
                 yield Finding("special_file", inner, "a link or device stands in the package")
 

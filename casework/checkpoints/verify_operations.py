@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from casework.checkpoints.fields import parse_object
-from casework.checkpoints.names import request_path
+from casework.checkpoints.names import request_path, review_path
 from casework.checkpoints.records import (
     OUTCOME_SCHEMA,
     REQUEST_SCHEMA,
@@ -15,9 +15,10 @@ from casework.checkpoints.records import (
     OperationStatus,
     PackageIdentity,
 )
+from casework.checkpoints.reviews import Review, follows_from
 from casework.checkpoints.timestamps import read_time
 from casework.errors import FormatError
-from casework.strict_json import JSONObject, digest
+from casework.strict_json import JSON, JSONObject, digest
 
 _RESULTS: Final = {
     "success": frozenset({OperationStatus.SUCCESS}),
@@ -117,3 +118,45 @@ def _is_early(started_at: datetime, before: OperationState, outcome: JSONObject)
         return False
     # Moments are stored to the microsecond, and elapsed times to the millisecond.
     return started_at < before.due_at - timedelta(milliseconds=1)
+
+
+def review_objections(
+    content: bytes, after: OperationState, reviewed: bytes | None
+) -> Iterator[str]:
+    """Tell in which ways a stored review is not the decision that its commit recorded.
+
+    Args:
+        content: The review's file.
+        after: The operation with the review's mark.
+        reviewed: The outcome or review before it; None if its bytes are not as committed, so that
+            nothing can be said of the answer.
+    """
+    mark = after.review
+    assert mark is not None, "the transition was judged before"
+    where = review_path(after.ophash, mark.number)
+    try:
+        review = Review.decode(content, where)
+        before = None if reviewed is None else _answer_in(reviewed)
+    except FormatError as error:
+        yield error.message
+        return
+    if (review.operation_id, review.analysis_revision) != (
+        after.operation_id,
+        after.analysis_revision,
+    ):
+        yield "it is of another operation"
+    if (review.number, review.verdict, review.output_sha256) != (
+        mark.number,
+        mark.verdict,
+        mark.output_sha256,
+    ):
+        yield "it is not the decision that the operation names"
+    if before is not None and not follows_from(review, *before):
+        yield "its answer does not follow from what it decides about"
+
+
+def _answer_in(content: bytes) -> tuple[JSON, str | None]:
+    """Return the answer of an outcome or review and its digest, None where there is none."""
+    body = parse_object(content, "outcome or review")
+    recorded = body.get("output_sha256")
+    return body.get("output"), recorded if isinstance(recorded, str) else None

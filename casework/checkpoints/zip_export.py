@@ -16,7 +16,7 @@ from casework.checkpoints.names import commit_path
 from casework.checkpoints.package_files import read_checked
 from casework.checkpoints.package_reader import PackageReader
 from casework.checkpoints.records import FileEntry
-from casework.errors import IntegrityError
+from casework.errors import IntegrityError, PackageNotFound
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -33,9 +33,14 @@ def sealed_members(reader: PackageReader, generation: int) -> Iterator[tuple[str
 
     Raises:
         IntegrityError: A committed file or record is missing or damaged.
+        PackageNotFound: The case was forgotten.
     """
     entries: dict[str, FileEntry | int] = {}
     for record, _ in reader.records(1, generation):
+        if record.forgotten is not None:
+            raise PackageNotFound(
+                "the case was forgotten; there is nothing to seal", code="case_forgotten"
+            )
         entries[commit_path(record.generation)] = record.generation
         entries.update((entry.path, entry) for entry in record.files)
     for path in sorted(entries):

@@ -11,6 +11,7 @@ from enum import StrEnum
 from typing import Final, TypeAlias, assert_never
 
 from casework.checkpoints.records import (
+    LLM_UNAVAILABLE,
     FileEntry,
     OperationError,
     OperationState,
@@ -19,7 +20,6 @@ from casework.checkpoints.records import (
 )
 from casework.gateway.outcomes import RoundErred, RoundOutcome, RoundSucceeded, RoundUnavailable
 
-LLM_UNAVAILABLE: Final = "LLM_UNAVAILABLE"
 INBOX: Final = "inbox"
 
 

@@ -256,17 +256,17 @@ def test_a_committed_file_is_never_written_again(workshop: Workshop) -> None:
         case_id=CASE,
         package_id=head.package_id,
         expected_generation=1,
-        kind=CommitKind.REVIEWED,
+        kind=CommitKind.RECEIVED,
         at=workshop.at,
         operations={},
-        files=(("review/note.txt", b"first"),),
+        files=(("case/note.txt", b"first"),),
     )
     workshop.store.commit(step)
-    again = replace(step, expected_generation=2, files=(("review/note.txt", b"second"),))
+    again = replace(step, expected_generation=2, files=(("case/note.txt", b"second"),))
     with pytest.raises(FormatError) as refusal:
         workshop.store.commit(again)
     assert "immutable_file" == refusal.value.code
-    assert b"first" == workshop.store.read_file(CASE, "review/note.txt")
+    assert b"first" == workshop.store.read_file(CASE, "case/note.txt")
 
 
 @pytest.mark.parametrize(
