@@ -130,7 +130,13 @@ class CaseLLMRunner:
         )
 
     async def run(
-        self, case_id: str, package_id: str, *, operation_id: str, request: LLMRequest
+        self,
+        case_id: str,
+        package_id: str,
+        *,
+        operation_id: str,
+        request: LLMRequest,
+        plan: Plan | None = None,
     ) -> OperationResult:
         """Run the operation's next round if it is due, and return what the operation came to.
 
@@ -138,6 +144,13 @@ class CaseLLMRunner:
         unavailable returns RETRY_PENDING with the time of its next round. A finished operation
         returns its stored result and asks nobody. If the caller is cancelled during a call, the
         operation is left as after a crash: nothing is committed and the round runs again.
+
+        Args:
+            case_id: The case.
+            package_id: Its package.
+            operation_id: The operation, stable within an analysis revision.
+            request: What to ask.
+            plan: A plan that the gateway has already made for this very request.
 
         Raises:
             ConfigurationError: No round can be planned; nothing was called or written.
@@ -147,13 +160,13 @@ class CaseLLMRunner:
             StaleGeneration: Somebody committed during the round; its result is discarded.
             CheckpointError: The package cannot be read or written.
         """
-        plan = self._gateway.plan(request)
+        whom = plan or self._gateway.plan(request)
 
         async def walk() -> RoundOutcome:
-            return await self._gateway.complete_round(request, plan=plan)
+            return await self._gateway.complete_round(request, plan=whom)
 
         names = (case_id, package_id, operation_id)
-        return await self._dispatch(names, request, plan=plan, walk=walk)
+        return await self._dispatch(names, request, plan=whom, walk=walk)
 
     async def reject(
         self,

@@ -21,10 +21,12 @@ from casework.errors import (
 from casework.gateway.clock import Clock
 from casework.runner.case_runner import OperationResult
 from casework.runner.operation import ResultStatus
+from casework.runtime.line.dispatcher import Work
+from casework.runtime.line.governor import Hold, HoldReason
 from casework.runtime.run.calls import calls_of, cut_off_starts
 from casework.runtime.run.interruption import Interruption
 from casework.runtime.run.session_tally import SessionTally
-from casework.runtime.run.work_queue import Pause, Work, WorkQueue
+from casework.runtime.run.work_queue import Pause, WorkQueue
 
 CONCURRENCY: Final = 8
 BUSY_SECONDS: Final = 0.2
@@ -85,8 +87,8 @@ class BatchReport:
 class Dispatch(Protocol):
     """Run one piece of work: build its request and give it to the runner."""
 
-    async def __call__(self, work: Work) -> OperationResult:
-        """Return what the operation came to; raises as the runner does."""
+    async def __call__(self, work: Work) -> OperationResult | Hold:
+        """Return what the operation came to, or what holds it back; raises as the runner does."""
 
 
 class Batch:
@@ -210,6 +212,9 @@ class Batch:
         """Run one piece of work and decide what becomes of it."""
         try:
             result = await self._dispatch(work)
+            if isinstance(result, Hold):
+                self._held_back(work, result)
+                return
             self._storage_failures = 0
             self._busy.pop(work.key, None)
             await self._count(work, result)
@@ -260,6 +265,14 @@ class Batch:
             self._queue.give_up(work)
         else:
             self._queue.hold(work, seconds)
+
+    def _held_back(self, work: Work, hold: Hold) -> None:
+        """Leave work that a person cancelled; come back to what is held for another reason."""
+        self._begun -= 1
+        if hold.reason is HoldReason.CANCELLED:
+            self._queue.give_up(work)
+        else:
+            self._later(work, WAIT_SECONDS_MAX if hold.seconds is None else hold.seconds)
 
     def _locked(self, work: Work) -> None:
         """Come back to a case that another worker holds, each time a little later."""

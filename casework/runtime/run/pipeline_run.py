@@ -15,12 +15,14 @@ from casework.checkpoints.records import OperationStatus
 from casework.errors import CheckpointError, InvalidRequest, OperationConflict
 from casework.runner.case_runner import OperationResult
 from casework.runner.pipeline import Pipeline
+from casework.runtime.line.dispatcher import Work
+from casework.runtime.line.governor import Governor, Hold, OpenLine
 from casework.runtime.run.batch import Batch, BatchOptions, BatchReport
 from casework.runtime.run.interruption import Interruption
 from casework.runtime.run.operation_ids import pipeline_id
 from casework.runtime.run.requests import NamedText, RequestBuilder
 from casework.runtime.run.state_counts import StateCounts, of_index, of_operations
-from casework.runtime.run.work_queue import Work, WorkQueue
+from casework.runtime.run.work_queue import WorkQueue
 from casework.runtime.views.index_pages import every_operation
 from casework.runtime.workspace import Workspace, require_cases
 
@@ -51,6 +53,7 @@ class PipelineRun:
         pipeline: What.
         options: How far and how fast.
         cases: Only these; none means all.
+        governor: What may hold the line back; nothing does by default.
 
     Raises:
         ConfigurationError: The pipeline's templates cannot be used.
@@ -63,9 +66,11 @@ class PipelineRun:
         *,
         options: BatchOptions,
         cases: Sequence[str] = (),
+        governor: Governor | None = None,
     ) -> None:
         self.workspace = workspace
         self.pipeline = pipeline
+        self.governor: Governor = governor or OpenLine()
         self.cases = tuple(dict.fromkeys(cases))
         self._specs = {spec.id: spec for spec in pipeline.operations}
         self._builder = RequestBuilder(pipeline, workspace.config.privacy_profile)
@@ -136,26 +141,36 @@ class PipelineRun:
     def _plan(self) -> None:
         self._index.plan(list(self._specs))
 
-    async def _dispatch(self, work: Work) -> OperationResult:
+    async def _dispatch(self, work: Work) -> OperationResult | Hold:
+        """Run an operation's round, unless the governor holds it back."""
+        return await self._run_round(work, self.governor)
+
+    async def _run_round(self, work: Work, governor: Governor) -> OperationResult | Hold:
         """Build the request from the case's texts and run its round, or refuse it unasked."""
         spec = self._specs[pipeline_id(work.operation_id, self._specs)]
         prepared = await asyncio.get_running_loop().run_in_executor(
             self._executor, self._builder.for_case, spec, self.workspace.store, work.case_id
         )
-        if prepared.rejection is None:
-            return await self._runner.run(
-                work.case_id,
-                work.package_id,
+        names = (work.case_id, work.package_id)
+        if prepared.rejection is not None:
+            return await self._runner.reject(
+                *names,
                 operation_id=work.operation_id,
                 request=prepared.request,
+                kind=prepared.rejection,
             )
-        return await self._runner.reject(
-            work.case_id,
-            work.package_id,
-            operation_id=work.operation_id,
-            request=prepared.request,
-            kind=prepared.rejection,
-        )
+        plan = self.workspace.gateway.plan(prepared.request)
+        hold = governor.reserve(work, plan)
+        if hold is not None:
+            return hold
+        result: OperationResult | None = None
+        try:
+            result = await self._runner.run(
+                *names, operation_id=work.operation_id, request=prepared.request, plan=plan
+            )
+            return result
+        finally:
+            governor.ended(work, result)
 
     async def _refuse_mixed_results(self) -> None:
         """Refuse to go on where finished results stand under the same id for another request.
@@ -184,7 +199,7 @@ class PipelineRun:
         for operation in operations:
             work = Work(operation.case_id, operation.package_id, operation.operation_id)
             try:
-                await self._dispatch(work)
+                await self._run_round(work, OpenLine())
             except OperationConflict as conflict:
                 raise OperationConflict(
                     f"{conflict.message}; its results are kept and not mixed with others",

@@ -11,6 +11,7 @@ from typing import Final, Protocol
 
 from casework.checkpoints.index_rows import IndexedOperation
 from casework.gateway.clock import Clock
+from casework.runtime.line.dispatcher import Work
 from casework.runtime.run.operation_ids import pipeline_id
 
 FETCH: Final = 256
@@ -28,20 +29,6 @@ class DueIndex(Protocol):
 
     def operations(self, case_id: str) -> Sequence[IndexedOperation]:
         """Return the current operations of a case."""
-
-
-@dataclass(frozen=True, slots=True)
-class Work:
-    """One operation of one case, to be run now."""
-
-    case_id: str
-    package_id: str
-    operation_id: str
-
-    @property
-    def key(self) -> tuple[str, str]:
-        """Return what tells it from all other work."""
-        return self.case_id, self.operation_id
 
 
 @dataclass(frozen=True, slots=True)

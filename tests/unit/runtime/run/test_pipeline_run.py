@@ -23,11 +23,12 @@ from casework.gateway.messages import ProviderCall
 from casework.gateway.providers.scripted import Computed, Fail, Reply, Step
 from casework.runner.case_runner import OperationResult
 from casework.runner.pipeline import Pipeline
+from casework.runtime.line.dispatcher import Work
+from casework.runtime.line.governor import Hold
 from casework.runtime.run.batch import BatchEnd, BatchOptions, BatchReport
 from casework.runtime.run.interruption import Interruption
 from casework.runtime.run.pipeline_run import PipelineRun
 from casework.runtime.run.state_counts import StateCounts
-from casework.runtime.run.work_queue import Work
 from casework.runtime.workspace import Workspace
 from tests.support.pipeline_workspace import PIPELINE, SECOND, Desk
 
@@ -155,7 +156,7 @@ async def test_a_locked_case_is_come_back_to() -> None:
     tries: list[float] = []
     dispatch = run._dispatch
 
-    async def busy(work: Work) -> OperationResult:
+    async def busy(work: Work) -> OperationResult | Hold:
         tries.append(desk.clock.monotonic())
         if len(tries) < 4:
             raise LockBusy("held elsewhere")
@@ -182,7 +183,7 @@ async def test_a_damaged_case_does_not_stop_the_others() -> None:
     run = desk.run()
     dispatch = run._dispatch
 
-    async def damaged(work: Work) -> OperationResult:
+    async def damaged(work: Work) -> OperationResult | Hold:
         if work.case_id == "b":
             raise IntegrityError("a byte is wrong")
         return await dispatch(work)

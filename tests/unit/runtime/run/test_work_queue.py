@@ -8,7 +8,8 @@ from datetime import datetime, timedelta
 from casework.checkpoints.index_rows import IndexedOperation, Planned
 from casework.checkpoints.records import NO_ROUTING
 from casework.gateway.clock import MANUAL_START, ManualClock
-from casework.runtime.run.work_queue import HOLD_SECONDS_MIN, Pause, Work, WorkQueue
+from casework.runtime.line.dispatcher import Work
+from casework.runtime.run.work_queue import HOLD_SECONDS_MIN, Pause, WorkQueue
 
 EPOCH = datetime(1970, 1, 1, tzinfo=MANUAL_START.tzinfo)
 
