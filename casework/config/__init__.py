@@ -9,15 +9,19 @@ from casework.config.gateway_config import (
     ValidationConfig,
     example_toml,
 )
+from casework.config.limits import BudgetConfig, OutageConfig, ProviderLimits
 from casework.config.privacy_profile import PrivacyProfile, ProviderClass
 from casework.config.providers import ProviderConfig, Rates
 
 __all__ = [
+    "BudgetConfig",
     "CostConfig",
     "GatewayConfig",
+    "OutageConfig",
     "PrivacyProfile",
     "ProviderClass",
     "ProviderConfig",
+    "ProviderLimits",
     "Rates",
     "RetryConfig",
     "ValidationConfig",

@@ -15,6 +15,7 @@ from pydantic import (
     field_validator,
 )
 
+from casework.config.limits import BudgetConfig, OutageConfig
 from casework.config.privacy_profile import PrivacyProfile
 from casework.config.providers import Currency, ProviderConfig
 from casework.config.settings_problems import FROZEN, settings_error
@@ -73,6 +74,8 @@ class GatewayConfig(BaseModel):
     retry: RetryConfig = RetryConfig()
     cost: CostConfig = CostConfig()
     validation: ValidationConfig = ValidationConfig()
+    budget: BudgetConfig = BudgetConfig()
+    outage: OutageConfig = OutageConfig()
     _source: Path | None = PrivateAttr(default=None)
 
     @field_validator("providers")

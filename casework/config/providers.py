@@ -20,6 +20,7 @@ from pydantic import (
 )
 
 from casework.config.addresses import AddressError, checked_base_url, host_of, is_loopback
+from casework.config.limits import ProviderLimits
 from casework.config.privacy_profile import ProviderClass
 from casework.config.settings_problems import FROZEN, settings_error
 
@@ -144,6 +145,8 @@ class ProviderConfig(BaseModel):
     """Under which name the token limit is sent."""
     rates: Rates | None = None
     """Prices, where they are known; without them costs are unknown, never zero."""
+    limits: ProviderLimits | None = None
+    """How often it may be called; None is as often as there is work."""
     request_bytes_max: Annotated[Bytes, Field(alias="max_request_bytes")] = MEBIBYTE
     """Largest request body that is sent."""
     response_bytes_max: Annotated[Bytes, Field(alias="max_response_bytes")] = MEBIBYTE

@@ -363,15 +363,15 @@ def test_printing_shows_no_address_and_no_path() -> None:
     provider = ProviderConfig(
         id="a",
         adapter="openai_compatible",
-        base_url="https://canary.example/v1",
+        base_url="https://hidden.example/v1",
         model="m",
-        file=Path("canary"),
+        file=Path("hidden"),
     )
-    assert "canary" not in repr(provider)
-    assert "canary" not in str(GatewayConfig(providers=(provider,)))
+    assert "hidden" not in repr(provider)
+    assert "hidden" not in str(GatewayConfig(providers=(provider,)))
     with pytest.raises(ValidationError) as caught:
-        ProviderConfig(id="a", adapter="openai_compatible", base_url="ftp://canary", model="m")
-    assert "canary" not in str(caught.value)
+        ProviderConfig(id="a", adapter="openai_compatible", base_url="ftp://hidden", model="m")
+    assert "hidden" not in str(caught.value)
 
 
 def test_settings_cannot_be_changed() -> None:
@@ -409,10 +409,11 @@ def test_the_example_still_loads_with_every_comment_taken_off() -> None:
     lines = [re.sub(r"^# (?=\[|[a-z_]+ = )", "", line) for line in example_toml().splitlines()]
     config = GatewayConfig.parse("\n".join(lines))
     plain = GatewayConfig.parse(example_toml())
-    assert (plain.retry, plain.cost, plain.validation) == (
+    assert (plain.retry, plain.cost, plain.validation, plain.outage) == (
         config.retry,
         config.cost,
         config.validation,
+        config.outage,
     )
     changed = {
         name
