@@ -1,0 +1,80 @@
+"""Limits of calls by the minute and by the day, as arithmetic: no clock, no file."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+from typing import Final
+
+from casework.config.limits import DayReset, ProviderLimits, zone_named
+
+MINUTE: Final = timedelta(seconds=60)
+
+_DAYS: Final = range(-2, 3)
+"""Days around a moment among whose resets the last and the next one are."""
+
+
+class LimitKind(StrEnum):
+    """Which limit is reached."""
+
+    MINUTE = "requests_per_minute"
+    DAY = "requests_per_day"
+    CONCURRENCY = "max_concurrency"
+
+
+@dataclass(frozen=True, slots=True)
+class Day:
+    """One day of a provider or a budget: from one reset, which belongs to it, to the next."""
+
+    begins_at: datetime
+    ends_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Closed:
+    """A limit is reached."""
+
+    kind: LimitKind
+    opens_at: datetime
+
+
+def day_of(moment: datetime, reset: DayReset) -> Day:
+    """Return the day that a moment belongs to.
+
+    A reset that falls into an hour which the clocks skip comes as much later as they skip; one that
+    falls into an hour which they repeat comes the first time.
+    """
+    zone = zone_named(reset.time_zone)
+    date = moment.astimezone(zone).date()
+    resets = {
+        datetime.combine(date + timedelta(days=days), reset.day_resets_at, zone).astimezone(UTC)
+        for days in _DAYS
+    }
+    return Day(
+        max(reset_at for reset_at in resets if reset_at <= moment),
+        min(reset_at for reset_at in resets if reset_at > moment),
+    )
+
+
+def closed_until(
+    limits: ProviderLimits, *, now: datetime, recent: Sequence[datetime], today: int
+) -> Closed | None:
+    """Return which limit forbids another call now, the one that opens last; None if none does.
+
+    Args:
+        limits: The limits.
+        now: The time.
+        recent: When the calls of the last minute began, in any order; others do no harm.
+        today: How many calls the day that ``now`` belongs to has seen.
+    """
+    found = []
+    if limits.requests_per_minute is not None:
+        calls = sorted(at for at in recent if now - MINUTE < at <= now)
+        if len(calls) >= limits.requests_per_minute:
+            opens_at = calls[-limits.requests_per_minute] + MINUTE
+            found.append(Closed(LimitKind.MINUTE, opens_at))
+    if limits.requests_per_day is not None and today >= limits.requests_per_day:
+        found.append(Closed(LimitKind.DAY, day_of(now, limits).ends_at))
+    return max(found, key=lambda closed: closed.opens_at, default=None)
