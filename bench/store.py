@@ -36,6 +36,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import TypeVar
 
+from casework.checkpoints.change import Change
 from casework.checkpoints.disk import Disk, Draft
 from casework.checkpoints.fold import PackageHead
 from casework.checkpoints.folder_storage import FolderStorage
@@ -48,7 +49,7 @@ from casework.checkpoints.records import (
     OperationStatus,
     operation_hash,
 )
-from casework.checkpoints.store import Change, CheckpointStore
+from casework.checkpoints.store import CheckpointStore
 
 T = TypeVar("T")
 

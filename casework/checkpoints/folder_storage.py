@@ -118,6 +118,19 @@ class FolderStorage:
             raise storage_error(error, "delete", folder) from error
         return removed
 
+    def sync_names(self, folder: str) -> None:
+        """Return once what was removed from a folder stays removed; one that is gone is no error.
+
+        Raises:
+            StorageError: The ground refused.
+        """
+        try:
+            self._disk.sync_folder(self._full(check_path(folder)))
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise storage_error(error, "sync", folder) from error
+
     def _create_part(self, files: Sequence[tuple[str, bytes]], place: _Place) -> None:
         drafts: Drafts = []
         try:

@@ -95,6 +95,12 @@ class PackageIndex:
         with self._transaction() as connection:
             connection.execute("insert or ignore into unsure values (?)", (case_id,))
 
+    def bury(self, head: PackageHead) -> None:
+        """Take over the head of a forgotten case for which nothing is left to be done."""
+        self.put(head)
+        with self._transaction() as connection:
+            connection.execute("delete from unsure where case_id = ?", (head.case_id,))
+
     def unsure(self) -> tuple[str, ...]:
         """Return the cases whose package may be newer than the index knows."""
         return tuple(str(row[0]) for row in self._ask("select case_id from unsure", ()))
@@ -444,7 +450,8 @@ def _meta(connection: sqlite3.Connection, name: str) -> str | None:
 
 
 def _put(connection: sqlite3.Connection, head: PackageHead) -> None:
-    connection.execute("delete from unsure where case_id = ?", (head.case_id,))
+    if head.status is not PackageStatus.FORGOTTEN:  # whose removal may not be finished
+        connection.execute("delete from unsure where case_id = ?", (head.case_id,))
     row = connection.execute(sql.KNOWN, (head.case_id,)).fetchone()
     if row and row[0] >= head.generation and row[1] == head.package_id and row[2]:
         return

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Mapping
 from typing import Final
 
 from casework.checkpoints.fold import PackageHead
-from casework.checkpoints.names import check_id, review_path, safe_relative_path
+from casework.checkpoints.forgetting import finish_forgetting, has_content
+from casework.checkpoints.names import case_folder, check_id, review_path, safe_relative_path
 from casework.checkpoints.package_reader import VERIFY_REMEDY, PackageReader
 from casework.checkpoints.records import FileEntry, PackageStatus
 from casework.checkpoints.storage import NotFound, Storage, is_safe_path
-from casework.errors import FormatError, IntegrityError, PackageNotFound
+from casework.errors import CheckpointError, FormatError, IntegrityError, PackageNotFound
 from casework.strict_json import sha256_hex
+
+_LOG = logging.getLogger(__name__)
 
 _CHANGEABLE: Final = frozenset({"case", "llm", "reviews"})
 """Top folders of a package that later commits may add to."""
@@ -24,6 +28,45 @@ def case_folders(storage: Storage) -> Iterator[str]:
             for name in storage.list(f"cases/{spread[:-1]}"):
                 if name.endswith("/"):
                     yield f"cases/{spread}{name[:-1]}"
+
+
+def heads_in(storage: Storage) -> Iterator[PackageHead]:
+    """Yield the head of every package in a storage that can be read.
+
+    What a crash left of a forgotten case is removed on the way.
+    """
+    for folder in case_folders(storage):
+        reader = PackageReader(storage, folder)
+        try:
+            head = reader.head()
+            if head.status is PackageStatus.FORGOTTEN and has_content(reader):
+                finish_forgetting(reader)
+        except PackageNotFound:
+            continue
+        except CheckpointError as error:
+            _LOG.warning(
+                "a package cannot be read; `casework verify` tells why",
+                extra={"action": "package_damaged", "code": error.code, "where": folder},
+            )
+        else:
+            yield head
+
+
+def refuse_remains(storage: Storage, case_id: str) -> None:
+    """Refuse to begin a case where records of one lie without their first.
+
+    Raises:
+        IntegrityError: A receiving was interrupted there, or a package has lost its beginning;
+            nothing was removed.
+    """
+    folder = f"{case_folder(case_id)}/commits"
+    if storage.list(folder):
+        raise IntegrityError(
+            "records lie here without the first commit of the case",
+            code="commit_missing",
+            where=folder,
+            remedy="receive the package again, or restore it from a copy",
+        )
 
 
 def read_checked(reader: PackageReader, entry: FileEntry) -> bytes:

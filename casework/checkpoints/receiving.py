@@ -11,7 +11,7 @@ from casework.checkpoints.fold import PackageHead
 from casework.checkpoints.names import case_folder, commit_path
 from casework.checkpoints.package_files import read_checked
 from casework.checkpoints.package_reader import PackageReader
-from casework.checkpoints.records import PackageIdentity
+from casework.checkpoints.records import PackageIdentity, PackageStatus
 from casework.checkpoints.storage import AlreadyExists, Storage
 from casework.checkpoints.verify import verify_storage
 from casework.checkpoints.zip_storage import ZipStorage
@@ -80,13 +80,17 @@ class IncomingPackage:
         created last. A known one grows by one generation after another.
 
         Raises:
-            FormatError: The case has another package here, or another history.
+            FormatError: The case has another package here, or another history, or was forgotten.
             StorageError: The ground refused; receiving again continues.
         """
         if known is None:
             self._refuse_other_remains(storage)
             self._import(storage)
             return Receipt.IMPORTED
+        if known.status is PackageStatus.FORGOTTEN:
+            raise FormatError(
+                "the case was forgotten here", code="case_forgotten", remedy="nothing was written"
+            )
         if known.package_id != self.identity.package_id:
             raise FormatError(
                 "the case has another package here", code="diverged", remedy="nothing was written"

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
 from typing import Final
 
+from casework.checkpoints.change import Change
 from casework.checkpoints.disk import Disk
 from casework.checkpoints.fold import PackageHead, unborn
 from casework.checkpoints.folder_storage import FolderStorage
+from casework.checkpoints.forgetting import end_intents, entomb, finish_forgetting
 from casework.checkpoints.ground import prove_mount, prove_storage, waiting_ratio
 from casework.checkpoints.head_cache import HeadCache
 from casework.checkpoints.index import PackageIndex
@@ -24,9 +24,11 @@ from casework.checkpoints.names import PACKAGE_FILE, case_folder, check_id, outc
 from casework.checkpoints.package_files import (
     added_entry,
     case_folders,
+    heads_in,
     named_entry,
     named_files,
     read_named,
+    refuse_remains,
 )
 from casework.checkpoints.package_reader import PackageReader
 from casework.checkpoints.package_writer import PackageWriter, stale
@@ -34,8 +36,8 @@ from casework.checkpoints.receiving import IncomingPackage, Received
 from casework.checkpoints.records import (
     CommitKind,
     FileEntry,
-    OperationState,
     PackageIdentity,
+    PackageStatus,
     package_identifier,
 )
 from casework.checkpoints.resumption import resumed
@@ -53,29 +55,7 @@ from casework.errors import (
     StorageError,
 )
 
-_LOG = logging.getLogger(__name__)
-
 DEFAULT_PHASE: Final = "BUILDING_CASE"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
-    """What one commit is to add to a package."""
-
-    case_id: str
-    package_id: str
-    expected_generation: int
-    """The generation that the change was made for; any other makes it void."""
-    kind: CommitKind
-    at: datetime
-    operations: Mapping[str, OperationState]
-    """The states to add or change, by ophash."""
-    files: tuple[tuple[str, bytes], ...] = ()
-    """New files by their path in the package."""
-    phase: str | None = None
-    """The new phase; None leaves it."""
-    analysis_revision: int | None = None
-    """The new revision; None leaves it."""
 
 
 def utc_now() -> datetime:
@@ -122,7 +102,7 @@ class CheckpointStore:
     def index(self) -> PackageIndex:
         """The index, opened when it is first asked."""
         path = None if self.folder is None else self.folder / "index.sqlite3"
-        return PackageIndex(path, self._all_heads)
+        return PackageIndex(path, lambda: heads_in(self._storage))
 
     def prove(self) -> None:
         """Check that the ground keeps its promises; call it before anything is paid for.
@@ -156,7 +136,10 @@ class CheckpointStore:
         """
         for case_id in self.index.unsure():
             with suppress(CheckpointError):
-                self.index.put(self.open(case_id))
+                head = self.open(case_id)
+                if head.status is PackageStatus.FORGOTTEN:
+                    self.forget(case_id)
+                self.index.put(head)
         return tuple(intent for intent in self.inflight.list() if self._is_unconfirmed(intent))
 
     def create(
@@ -191,7 +174,7 @@ class CheckpointStore:
             known = self._known_case(case_id, package_id)
             if known is not None:
                 return known
-            self._refuse_remains(case_id)
+            refuse_remains(self._storage, case_id)
             with suppress(StorageError):
                 if self.index.generation(case_id):
                     self.index.forget(case_id)
@@ -247,9 +230,9 @@ class CheckpointStore:
             files=tuple(added_entry(path, content) for path, content in change.files),
         )
         if change.kind is CommitKind.LLM_ROUND:
-            return self._writer.append(head, step, change.files)
+            return self._writer.append(head, step, change.files, actor=change.actor)
         self._mark_unsure(change.case_id)
-        head = self._writer.append(head, step, change.files)
+        head = self._writer.append(head, step, change.files, actor=change.actor)
         self._tell_index(head)
         return head
 
@@ -291,6 +274,31 @@ class CheckpointStore:
                 operations=operations,
             )
             return self.commit(change)
+
+    def forget(
+        self, case_id: str, *, reason: str | None = None, actor: str | None = None
+    ) -> PackageHead:
+        """Remove a case's content for good; a tombstone, its last commit, stays with the records.
+
+        Forgetting again finishes what a crash cut off; nothing else can follow.
+
+        Raises:
+            PackageNotFound: There is no such case.
+            LockBusy: Somebody works on the case.
+            FormatError: Files of other hands lie in the package; nothing was removed.
+            StorageError: The ground refused; forgetting again goes on.
+        """
+        with self._locks.hold(case_id):
+            head, reader = self.open(case_id), self._reader(case_id)
+            self._mark_unsure(case_id)
+            if head.status is not PackageStatus.FORGOTTEN:
+                step = entomb(reader, head, at=self._now(), reason=reason)
+                head = self._writer.append(head, step, (), actor=actor)
+            finish_forgetting(reader)
+            end_intents(self.inflight, case_id)
+            with suppress(StorageError):
+                self.index.bury(head)
+        return head
 
     def export(self, case_id: str, target: Path) -> PackageHead:
         """Write the newest generation as a sealed ZIP, in the place of whatever has the name.
@@ -435,26 +443,14 @@ class CheckpointStore:
         except StaleGeneration:
             return self.open(identity.case_id, identity.package_id)
 
-    def _refuse_remains(self, case_id: str) -> None:
-        """Refuse to begin a case where records of one lie without their first.
-
-        Raises:
-            IntegrityError: A receiving was interrupted there, or a package has lost its beginning;
-                nothing was removed.
-        """
-        folder = f"{case_folder(case_id)}/commits"
-        if self._storage.list(folder):
-            raise IntegrityError(
-                "records lie here without the first commit of the case",
-                code="commit_missing",
-                where=folder,
-                remedy="receive the package again, or restore it from a copy",
-            )
-
     def _known_case(self, case_id: str, package_id: str) -> PackageHead | None:
         if self._reader(case_id).record_bytes(1) is None:
             return None
         head = self.open(case_id)
+        if head.status is PackageStatus.FORGOTTEN:
+            raise FormatError(
+                "the case was forgotten here; import it under a new case id", code="case_forgotten"
+            )
         if head.package_id != package_id:
             raise FormatError(
                 "the case exists with other inputs",
@@ -462,18 +458,6 @@ class CheckpointStore:
                 remedy="import the changed inputs under a new case id",
             )
         return head
-
-    def _all_heads(self) -> Iterator[PackageHead]:
-        for folder in case_folders(self._storage):
-            try:
-                yield PackageReader(self._storage, folder).head()
-            except PackageNotFound:
-                continue
-            except CheckpointError as error:
-                _LOG.warning(
-                    "a package cannot be read; `casework verify` tells why",
-                    extra={"action": "package_damaged", "code": error.code, "where": folder},
-                )
 
     def _is_unconfirmed(self, intent: Intent) -> bool:
         """Settle an intent whose round has an outcome, and tell whether it has none."""

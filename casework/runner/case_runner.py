@@ -11,9 +11,11 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final, TypeVar, assert_never
 
+from casework.checkpoints.change import Change
 from casework.checkpoints.fold import PackageHead
 from casework.checkpoints.inflight import IntentStart
 from casework.checkpoints.names import check_id, outcome_path, request_path
+from casework.checkpoints.package_files import refuse_forgotten
 from casework.checkpoints.records import (
     CommitKind,
     FileEntry,
@@ -22,7 +24,7 @@ from casework.checkpoints.records import (
     OperationStatus,
     operation_hash,
 )
-from casework.checkpoints.store import Change, CheckpointStore
+from casework.checkpoints.store import CheckpointStore
 from casework.errors import FormatError, OperationConflict, StaleGeneration, StorageError
 from casework.gateway.clock import Clock
 from casework.gateway.errors import FailureKind
@@ -94,6 +96,7 @@ class _Opened:
     ophash: str
     state: OperationState | None
     request: RequestRecord
+    plan: Plan
     decision: Decision
     adopted: bytes | None
     """A complete outcome of the round to run, left uncommitted by a crash."""
@@ -262,6 +265,7 @@ class CaseLLMRunner:
         check_id(operation_id, "operation id")
         held.enter_context(self._store.lock(case_id))
         head = self._store.open(case_id, package_id)
+        refuse_forgotten(head)
         ophash = operation_hash(head.analysis_revision, operation_id)
         state = head.operations.get(ophash)
         identity = OperationIdentity(
@@ -295,6 +299,7 @@ class CaseLLMRunner:
             ophash=ophash,
             state=state,
             request=record,
+            plan=plan,
             decision=decision,
             adopted=adopted,
             unconfirmed=[start.to_json() for start in earlier],
@@ -376,11 +381,16 @@ class CaseLLMRunner:
         state = opened.state
         if state is not None and state.request_fingerprint is not None:
             return state
+        plan = opened.plan
         fresh = begin(
             operation_id=opened.operation_id,
             analysis_revision=opened.head.analysis_revision,
             phase=state.phase if state else opened.head.phase,
-            settings=self._settings,
+            settings=replace(
+                self._settings,
+                rounds_max=plan.rounds_max,
+                retry_delay_seconds=plan.retry_delay_seconds,
+            ),
         )
         return replace(
             fresh,

@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Literal
 
+from casework.checkpoints.change import Change
 from casework.checkpoints.disk import Disk
 from casework.checkpoints.fold import PackageHead
 from casework.checkpoints.names import outcome_path, request_path
@@ -21,7 +22,7 @@ from casework.checkpoints.records import (
     operation_hash,
 )
 from casework.checkpoints.storage import Storage
-from casework.checkpoints.store import Change, CheckpointStore
+from casework.checkpoints.store import CheckpointStore
 from casework.checkpoints.timestamps import write_time
 from casework.strict_json import JSONObject, canonical, digest
 

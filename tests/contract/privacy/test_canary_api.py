@@ -15,9 +15,9 @@ from typing import Any, Final
 import pytest
 
 from casework import CaseLLMRunner, CheckpointStore, GatewayConfig, LLMGateway, PromptBuilder
+from casework.checkpoints.change import Change
 from casework.checkpoints.disk import ObservedDisk
 from casework.checkpoints.records import CommitKind
-from casework.checkpoints.store import Change
 from casework.errors import (
     CaseworkError,
     FormatError,

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from casework.checkpoints.change import Change
 from casework.checkpoints.memory_storage import MemoryStorage
 from casework.checkpoints.names import case_folder, commit_path, outcome_path
 from casework.checkpoints.records import (
@@ -18,7 +19,7 @@ from casework.checkpoints.records import (
     PackageStatus,
     operation_hash,
 )
-from casework.checkpoints.store import Change, CheckpointStore
+from casework.checkpoints.store import CheckpointStore
 from casework.checkpoints.verify import verify, verify_storage
 from casework.errors import (
     FormatError,

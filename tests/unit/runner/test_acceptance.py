@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from casework.checkpoints.change import Change
 from casework.checkpoints.records import CommitKind, PackageStatus
-from casework.checkpoints.store import Change
 from casework.config.gateway_config import GatewayConfig
 from casework.errors import FormatError, LockBusy, NotDue, OperationConflict, StaleGeneration
 from casework.gateway.clock import MANUAL_START
