@@ -6,7 +6,8 @@ import io
 
 import pytest
 
-from tests.support.command_line import CommandLine, child
+from tests.support.command_line import YES, CommandLine, child, write_script
+from tests.support.page_reader import PageReader
 
 TYPED = """
 name = "review"
@@ -52,3 +53,31 @@ def test_parquet_goes_through_a_pipe(worked: CommandLine) -> None:
     piped = child("export", "--format", "parquet", "--project", str(worked.project))
     assert target.read_bytes() == piped.stdout
     assert 3 == parquet.read_table(io.BytesIO(piped.stdout)).num_rows
+
+
+def test_a_report_shows_each_text_beside_its_answer(worked: CommandLine) -> None:
+    """The page is whole, counts its cases, and holds what was imported."""
+    target = worked.project / "out.html"
+    ran = worked("export", "--format", "html", "-o", str(target), "--json")
+    page = PageReader(target.read_bytes())
+    assert (0, 3) == (ran.code, ran.document()["cases"])
+    assert {"One.", "Two.", "Three."} <= set(page.text.replace("1  ", "").split("\n"))
+    assert [] == page.open
+
+
+def test_a_report_of_failures_holds_only_them(cli: CommandLine) -> None:
+    """With --only the other cases are not there."""
+    write_script(cli.project, [{"do": "reply", "text": "no JSON"}, YES])
+    cli.imported()("run")
+    page = PageReader(cli("export", "--format", "html", "--only", "error").out.encode())
+    assert 1 == [tag for tag, _ in page.elements].count("details")
+
+
+def test_a_damaged_case_is_left_out_of_a_report(worked: CommandLine) -> None:
+    """The others are there, and the code tells of it."""
+    outcome = next(worked.project.glob("runtime/cases/*/*/llm/operations/*/outcome-0001.json"))
+    outcome.write_bytes(outcome.read_bytes().replace(b"yes", b"yeS"))
+    ran = worked("export", "--format", "html")
+    page = PageReader(ran.out.encode())
+    assert (6, 2) == (ran.code, [tag for tag, _ in page.elements].count("details"))
+    assert "is left out" in ran.err

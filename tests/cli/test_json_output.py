@@ -30,6 +30,7 @@ DOCUMENTS = [
     ("inbox", "show", "a.txt"),
     ("export", "--format", "csv", "-o", "out.csv"),
     ("export", "--format", "parquet", "-o", "out.parquet"),
+    ("export", "--format", "html", "-o", "out.html"),
     ("export", "--format", "zip", "-o", "zips"),
     ("completion", "bash"),
 ]

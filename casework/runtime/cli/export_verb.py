@@ -1,13 +1,13 @@
-"""The verb ``export``: results as JSON Lines, CSV or Parquet, packages as sealed ZIPs."""
+"""The verb ``export``: results in four forms, packages as sealed ZIPs."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
@@ -15,13 +15,17 @@ from casework.runtime.cli.exit_codes import ExitCode
 from casework.runtime.cli.project_verbs import PipelineOption
 from casework.runtime.cli.run_verbs import CaseOption
 from casework.runtime.cli.verb import Invocation, verb
-from casework.strict_json import JSONObject
+from casework.strict_json import JSON, JSONObject
 
 if TYPE_CHECKING:
+    from casework.checkpoints.records import OperationStatus
     from casework.checkpoints.store import CheckpointStore
     from casework.errors import CheckpointError
     from casework.runner.export import ExportRow
     from casework.runtime.project import Project
+    from casework.runtime.views.report_cases import ReportedCase
+
+Item = TypeVar("Item")
 
 STANDARD_OUTPUT = "-"
 
@@ -44,6 +48,7 @@ class ExportFormat(StrEnum):
     JSONL = "jsonl"
     CSV = "csv"
     PARQUET = "parquet"
+    HTML = "html"
     ZIP = "zip"
 
 
@@ -60,7 +65,7 @@ def register(app: typer.Typer) -> None:
     verb(
         app,
         "export",
-        json='one document: {"format", "file", "rows"} or {"format", "folder", "packages"}; '
+        json='one document: {"format", "file", "rows"} (html: "cases"; zip: "folder", "packages"); '
         "with -o - the export itself is the output",
         ends=(ExitCode.INTEGRITY,),
     )(export)
@@ -78,7 +83,7 @@ def export(
     campaigns: Annotated[
         bool, typer.Option("--campaigns", help="Also what lives on under a later id.")
     ] = False,
-    field: FieldOption = None,
+    fields: FieldOption = None,
     bom: Annotated[bool, typer.Option("--bom", help="CSV: begin with a byte order mark.")] = False,
     formulas: Annotated[
         bool,
@@ -90,11 +95,11 @@ def export(
 
     jsonl: one object for each case and operation, with where it came from. csv: the same as a
     table, answers flattened by JSON Pointer, safe for spreadsheets. parquet: a table whose types
-    come from the pipeline's schemas; needs the extra "parquet". zip: each package as a sealed ZIP
-    in a folder; the same generation gives the same bytes.
+    come from the pipeline's schemas; needs the extra "parquet". html: a report for people, the
+    texts beside the results. zip: each package as a sealed ZIP in a folder; the same generation
+    gives the same bytes.
     """
     from casework.checkpoints.records import OperationStatus
-    from casework.runtime.views.export_rows import export_rows
     from casework.runtime.views.index_pages import every_case
     from casework.runtime.workspace import existing_store, require_cases
 
@@ -107,29 +112,56 @@ def export(
         return _packages(invocation, store, cases, output)
     status = OperationStatus[only.value.upper()] if only else None
     damaged: dict[str, CheckpointError] = {}
-    rows = _Counted(
-        export_rows(store, cases, only=status, every_campaign=campaigns, passed_over=damaged)
-    )
-    table = _Table(project, pipeline, tuple(field) if field else None, bom, formulas)
-    _write(invocation, table.content(form, rows), output)
+    chosen = _Chosen(store, cases, status, campaigns, damaged)
+    table = _Table(project, pipeline, tuple(fields) if fields else None, bom, formulas)
+    _write(invocation, table.content(form, chosen), output)
     if output != STANDARD_OUTPUT:
-        _tell(invocation, {"format": form.value, "file": output, "rows": rows.number})
+        _tell(invocation, {"format": form.value, "file": output, **chosen.counted})
     for case_id, error in damaged.items():
         invocation.terminal.warn(f"casework: case {case_id} is left out: {error}")
     return ExitCode.INTEGRITY if damaged else ExitCode.SUCCESS
 
 
 @dataclass(slots=True)
-class _Counted:
-    """Rows on their way out, counted."""
+class _Chosen:
+    """What is exported, counted on its way out."""
 
-    rows: Iterable[ExportRow]
-    number: int = 0
+    store: CheckpointStore
+    case_ids: Iterable[str]
+    only: OperationStatus | None
+    campaigns: bool
+    damaged: dict[str, CheckpointError]
+    counted: dict[str, JSON] = field(default_factory=dict)
 
-    def __iter__(self) -> Iterator[ExportRow]:
-        for row in self.rows:
-            self.number += 1
-            yield row
+    def rows(self) -> Iterator[ExportRow]:
+        from casework.runtime.views.export_rows import export_rows
+
+        rows = export_rows(
+            self.store,
+            self.case_ids,
+            only=self.only,
+            every_campaign=self.campaigns,
+            passed_over=self.damaged,
+        )
+        return self._counting("rows", rows)
+
+    def cases(self) -> Iterator[ReportedCase]:
+        from casework.runtime.views.report_cases import reported_cases
+
+        cases = reported_cases(
+            self.store,
+            self.case_ids,
+            only=self.only,
+            every_campaign=self.campaigns,
+            passed_over=self.damaged,
+        )
+        return self._counting("cases", cases)
+
+    def _counting(self, name: str, items: Iterable[Item]) -> Iterator[Item]:
+        self.counted = {name: 0}
+        for number, item in enumerate(items, start=1):
+            self.counted = {name: number}
+            yield item
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,14 +174,19 @@ class _Table:
     byte_order_mark: bool
     formulas: bool
 
-    def content(self, form: ExportFormat, rows: Iterable[ExportRow]) -> Iterator[bytes]:
-        if form is ExportFormat.CSV:
-            return self._csv(rows)
-        if form is ExportFormat.PARQUET:
-            return self._parquet(rows)
+    def content(self, form: ExportFormat, chosen: _Chosen) -> Iterator[bytes]:
         from casework.runner.export import jsonl_lines
+        from casework.runtime.views.html_report import report_chunks
 
-        return jsonl_lines(rows)
+        match form:
+            case ExportFormat.CSV:
+                return self._csv(chosen.rows())
+            case ExportFormat.PARQUET:
+                return self._parquet(chosen.rows())
+            case ExportFormat.HTML:
+                return report_chunks(self.project.name, chosen.cases())
+            case _:
+                return jsonl_lines(chosen.rows())
 
     def _csv(self, rows: Iterable[ExportRow]) -> Iterator[bytes]:
         from casework.runner.csv_table import CsvOptions, csv_lines

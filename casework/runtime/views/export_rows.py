@@ -40,7 +40,7 @@ def export_rows(
     """
     for case_id in cases:
         try:
-            rows = list(_rows_of(store, case_id, only=only, every_campaign=every_campaign))
+            rows = list(case_rows(store, case_id, only=only, every_campaign=every_campaign))
         except CheckpointError as error:
             if passed_over is None:
                 raise
@@ -49,9 +49,24 @@ def export_rows(
             yield from rows
 
 
-def _rows_of(
-    store: CheckpointStore, case_id: str, *, only: OperationStatus | None, every_campaign: bool
+def case_rows(
+    store: CheckpointStore,
+    case_id: str,
+    *,
+    only: OperationStatus | None = None,
+    every_campaign: bool = False,
 ) -> Iterator[ExportRow]:
+    """Yield a row for each operation of one case, by revision and id.
+
+    Args:
+        store: Where.
+        case_id: Which case.
+        only: Only operations in this state.
+        every_campaign: Also those that live on under a later id.
+
+    Raises:
+        CheckpointError: The package cannot be read.
+    """
     head = store.open(case_id)
     states = sorted(head.operations.values(), key=lambda s: (s.analysis_revision, s.operation_id))
     for state in states:
