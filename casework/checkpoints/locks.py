@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
 from typing import Final, Protocol
@@ -16,6 +17,9 @@ from casework.checkpoints.ground import REMEDY
 from casework.errors import LockBusy, StorageError
 from casework.strict_json import sha256_hex
 
+OUSTED_SUFFIX: Final = ".ousted"
+HOLDER_BYTES_MAX: Final = 256
+
 
 class CaseLocks(Protocol):
     """Exclusive work on a case, never waited for."""
@@ -25,6 +29,21 @@ class CaseLocks(Protocol):
 
     def is_held(self, case_id: str) -> bool:
         """Tell whether this process holds a case's lock."""
+
+    def is_void(self, case_id: str) -> bool:
+        """Tell whether this process holds a lock that somebody has taken from it meanwhile."""
+
+    def sign(self, holder: str) -> None:
+        """Put a worker's name on every lock that is taken from now on, so that it can be ousted."""
+
+    def oust(self, case_id: str, holder: str) -> bool:
+        """Take a case's lock from a worker of this name, and tell whether that was done."""
+
+    def is_ousted_at_work(self, case_id: str) -> bool:
+        """Tell whether a worker that lost the case's lock may still be writing."""
+
+    def discard(self, case_id: str) -> None:
+        """Remove a lock that this process holds and nobody will ever ask for again."""
 
 
 class ProcessLocks:
@@ -59,6 +78,24 @@ class ProcessLocks:
             with self._guard:
                 self._held.discard(case_id)
 
+    def is_void(self, case_id: str) -> bool:  # noqa: ARG002 - nobody can take it
+        """Return False: no other process knows of these locks."""
+        return False
+
+    def sign(self, holder: str) -> None:
+        """Do nothing; a frozen process takes its locks with it."""
+
+    def oust(self, case_id: str, holder: str) -> bool:  # noqa: ARG002 - never done here
+        """Return False: a thread is never ousted."""
+        return False
+
+    def is_ousted_at_work(self, case_id: str) -> bool:  # noqa: ARG002 - never done here
+        """Return False: nobody is ever ousted."""
+        return False
+
+    def discard(self, case_id: str) -> None:
+        """Do nothing; there is no file."""
+
 
 class FileLocks:
     """Locks between processes: one empty file per case that was ever worked on.
@@ -67,6 +104,11 @@ class FileLocks:
     reused process id or a container's process 1 cannot block anybody. The files stay, since making
     a file costs more than locking one; the folder may be deleted while nobody works.
 
+    A worker signs the file while it holds it. A signature blocks nobody; it only allows another
+    worker to take the lock from a frozen one by moving the file away, see :meth:`oust`. Nobody who
+    did not sign can be ousted. A frozen worker that wakes finds another file, or none, at its
+    path. That is a hint, like the lock itself: the generation decides who may commit.
+
     Args:
         folder: Where the lock files lie; on a disk of this machine.
     """
@@ -74,6 +116,8 @@ class FileLocks:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._inside = ProcessLocks()
+        self._signature = b""
+        self._open: dict[str, _OpenLock] = {}
 
     def is_held(self, case_id: str) -> bool:
         """Tell whether this process holds a case's lock."""
@@ -87,39 +131,133 @@ class FileLocks:
             LockBusy: Somebody else holds it.
             StorageError: The lock file cannot be made.
         """
-        path, owner = self.path(case_id), os.getpid()
+        owner = os.getpid()
         with self._inside.hold(case_id):
-            lock = self._acquire(path)
+            held = self._acquire(self.path(case_id))
+            self._open[case_id] = held
             try:
                 yield
             finally:
                 if owner == os.getpid():  # a forked child leaves its parent's lock alone
-                    lock.release()
+                    del self._open[case_id]
+                    held.let_go()
+
+    def is_void(self, case_id: str) -> bool:
+        """Tell whether this process holds a lock that was moved away from its path meanwhile."""
+        held = self._open.get(case_id)
+        return held is not None and self.is_held(case_id) and not held.is_at_its_path()
+
+    def sign(self, holder: str) -> None:
+        """Sign every lock taken from now on; an empty name signs none."""
+        self._signature = holder.encode("utf-8")
+        assert len(self._signature) <= HOLDER_BYTES_MAX
+
+    def oust(self, case_id: str, holder: str) -> bool:
+        """Move a lock file away from a worker that signed it and does not move any more.
+
+        The caller knows that the worker's claim on the case has run out, and has claimed the case
+        itself. A signature is there only while its worker holds the lock, or if the worker died
+        holding it. Where the system moves no open file (Windows), nobody is ousted.
+        """
+        path = self.path(case_id)
+        try:
+            with path.open("rb") as signed:
+                if signed.read(HOLDER_BYTES_MAX) != holder.encode("utf-8"):
+                    return False
+            path.replace(path.with_suffix(f".{sha256_hex(holder.encode())[:16]}{OUSTED_SUFFIX}"))
+        except OSError:
+            return False
+        return True
+
+    def is_ousted_at_work(self, case_id: str) -> bool:
+        """Tell whether a worker that lost this lock still lives; forget those that do not."""
+        found = False
+        for path in self.folder.glob(f"{self.path(case_id).stem}.*{OUSTED_SUFFIX}"):
+            try:
+                held = self._acquire(path)
+            except LockBusy:
+                found = True
+                continue
+            path.unlink(missing_ok=True)
+            held.let_go()
+        return found
+
+    def discard(self, case_id: str) -> None:
+        """Remove the file of a lock that this process holds and nobody will ask for again."""
+        with suppress(OSError):
+            self.path(case_id).unlink()
 
     def path(self, case_id: str) -> Path:
         """Return the lock file of a case."""
         return self.folder / f"{sha256_hex(case_id.encode('utf-8'))[:32]}.lock"
 
-    def _acquire(self, path: Path) -> FileLock:
+    def _acquire(self, path: Path) -> _OpenLock:
         try:
             try:
-                return _acquired(path)
+                held = _acquired(path, self._signature)
             except FileNotFoundError:
                 self.folder.mkdir(parents=True, exist_ok=True)
-                return _acquired(path)
+                held = _acquired(path, self._signature)
+            if not held.is_at_its_path():  # moved away between its opening and its locking
+                held.let_go()
+                raise _busy()
         except Timeout:
-            raise LockBusy(
-                "another process works on this case",
-                remedy="wait for it to end, or stop it",
-            ) from None
+            raise _busy() from None
         except OSError as error:
             raise storage_error(error, "lock", f"{self.folder.name}/{path.name}") from error
+        return held
 
 
-def _acquired(path: Path) -> FileLock:
-    lock: FileLock = FileLock(path, blocking=False, thread_local=False, fallback_to_soft=False)
-    lock.acquire()
-    return lock
+@dataclass(slots=True)
+class _OpenLock:
+    """A file lock that is held."""
+
+    path: Path
+    signed: bool
+    descriptor: int = -1
+    lock: FileLock | None = None
+
+    def sign(self, descriptor: int, signature: bytes) -> None:
+        """Replace whatever a holder that died has left."""
+        self.descriptor = descriptor
+        if os.fstat(descriptor).st_size:
+            os.ftruncate(descriptor, 0)
+        if signature:
+            os.lseek(descriptor, 0, os.SEEK_SET)
+            os.write(descriptor, signature)
+
+    def is_at_its_path(self) -> bool:
+        """Tell whether the file that is locked is the one that others find."""
+        try:
+            found = os.stat(self.path)  # noqa: PTH116 - asked in every round
+        except OSError:
+            return False
+        return os.path.samestat(found, os.fstat(self.descriptor))
+
+    def let_go(self) -> None:
+        """Take the signature off before unlocking, so that a signature always tells the holder."""
+        if self.signed:
+            with suppress(OSError):
+                os.ftruncate(self.descriptor, 0)
+        if self.lock is not None:
+            self.lock.release()
+
+
+def _acquired(path: Path, signature: bytes) -> _OpenLock:
+    held = _OpenLock(path, signed=bool(signature))
+    held.lock = FileLock(
+        path,
+        blocking=False,
+        thread_local=False,
+        fallback_to_soft=False,
+        on_acquired=lambda descriptor: held.sign(descriptor, signature),
+    )
+    held.lock.acquire()
+    return held
+
+
+def _busy() -> LockBusy:
+    return LockBusy("another process works on this case", remedy="wait for it to end, or stop it")
 
 
 def prove_exclusion(folder: Path) -> None:

@@ -20,6 +20,7 @@ from casework.errors import (
     CheckpointError,
     FormatError,
     IllegalTransition,
+    LockBusy,
     StaleGeneration,
     StorageError,
 )
@@ -102,6 +103,9 @@ class PackageWriter:
         folder = case_folder(head.case_id)
         files = [(f"{folder}/{path}", content) for path, content in contents]
         for _ in files:
+            if self._locks.is_void(head.case_id):
+                self._heads.drop(folder)
+                raise ousted()
             try:
                 self._storage.create(files)
             except AlreadyExists as clash:
@@ -122,6 +126,11 @@ class PackageWriter:
         reader = PackageReader(self._storage, folder)
         inner = path.removeprefix(f"{folder}/")
         with self.held(head.case_id):
+            if self._locks.is_ousted_at_work(head.case_id):
+                raise LockBusy(
+                    "a worker that lost this case stands still in the middle of its commit",
+                    remedy="let it continue, or end it",
+                )
             if head.generation == 0:
                 if reader.record_bytes(1) is not None:
                     raise stale(0)
@@ -151,6 +160,15 @@ class PackageWriter:
             with suppress(NotFound):
                 self._storage.delete(path)
             self._storage.create([(path, content)])
+
+
+def ousted() -> StaleGeneration:
+    """Return the error of a worker whose case was taken over while it stood still."""
+    return StaleGeneration(
+        "another worker has taken the case over; the result was discarded",
+        code="taken_over",
+        remedy="none is needed: the other worker finishes the operation",
+    )
 
 
 def stale(generation: int) -> StaleGeneration:

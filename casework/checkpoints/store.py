@@ -95,6 +95,7 @@ class CheckpointStore:
         self._locks: CaseLocks = (
             ProcessLocks() if self.folder is None else FileLocks(self.folder / "locks")
         )
+        self.locks = self._locks
         self._writer = PackageWriter(self._storage, self._heads, locks=self._locks, actor=actor)
         self.inflight = InflightIntents(self._storage)
 

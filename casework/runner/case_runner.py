@@ -16,6 +16,7 @@ from casework.checkpoints.fold import PackageHead
 from casework.checkpoints.inflight import IntentStart
 from casework.checkpoints.names import check_id, outcome_path, request_path
 from casework.checkpoints.package_files import refuse_forgotten
+from casework.checkpoints.package_writer import ousted
 from casework.checkpoints.records import (
     CommitKind,
     FileEntry,
@@ -233,6 +234,8 @@ class CaseLLMRunner:
                 case RunRound(number):
                     content = opened.adopted
                     if content is None:
+                        if self._store.locks.is_void(opened.head.case_id):
+                            raise ousted()  # it stood still since it took the lock
                         content = write_outcome(
                             await walk(),
                             number=number,

@@ -178,11 +178,99 @@ def test_a_forked_child_inherits_no_lock(tmp_path: Path) -> None:
         pass
 
 
+FROZEN = """
+import sys
+from pathlib import Path
+from casework.checkpoints.locks import FileLocks
+locks = FileLocks(Path(sys.argv[1]))
+locks.sign(sys.argv[3])
+with locks.hold(sys.argv[2]):
+    print("held", flush=True)
+    sys.stdin.readline()
+    print("void" if locks.is_void(sys.argv[2]) else "sound", flush=True)
+    sys.stdin.read()
+"""
+
+
+@contextmanager
+def a_signer(folder: Path, case_id: str, name: str) -> Iterator[subprocess.Popen[str]]:
+    """Let another process hold a lock that it has signed while the context lasts."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", FROZEN, str(folder), case_id, name],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert process.stdout is not None
+        assert "held\n" == process.stdout.readline()
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def sound_or_void(process: subprocess.Popen[str]) -> str:
+    """Ask a signer whether its lock is still its own."""
+    assert process.stdin is not None
+    assert process.stdout is not None
+    process.stdin.write("\n")
+    process.stdin.flush()
+    return process.stdout.readline().strip()
+
+
+def test_a_worker_that_signed_can_be_ousted_and_finds_out(tmp_path: Path) -> None:
+    """Whoever ousts it by name gets in, and the ousted one sees that its lock is void."""
+    locks = FileLocks(tmp_path)
+    with a_signer(tmp_path, "a", "worker-1") as process:
+        assert locks.oust("a", "worker-1")
+        with locks.hold("a"):
+            assert not locks.is_void("a")
+            assert locks.is_ousted_at_work("a")
+        assert "void" == sound_or_void(process)
+    assert not locks.is_ousted_at_work("a")
+    assert [locks.path("a")] == list(tmp_path.iterdir())
+
+
+def test_nobody_else_is_ousted(tmp_path: Path) -> None:
+    """Neither another worker than the one named nor a holder without a signature is broken into."""
+    locks = FileLocks(tmp_path)
+    with a_signer(tmp_path, "a", "worker-1") as process:
+        assert not locks.oust("a", "worker-2")
+        assert "sound" == sound_or_void(process)
+    with another_process_holding(tmp_path, "b"):
+        assert not locks.oust("b", "worker-1")
+        with pytest.raises(LockBusy), locks.hold("b"):
+            pass
+    assert not locks.oust("never locked", "worker-1")
+
+
+def test_what_a_dead_worker_signed_counts_for_nothing(tmp_path: Path) -> None:
+    """The next holder without a name takes the signature off, so that it cannot be ousted."""
+    locks = FileLocks(tmp_path)
+    with a_signer(tmp_path, "a", "worker-1") as process:
+        process.kill()
+        process.wait()
+    assert b"worker-1" == locks.path("a").read_bytes()
+    with locks.hold("a"):
+        assert not FileLocks(tmp_path).oust("a", "worker-1")
+
+
+def test_a_signature_is_gone_with_its_lock(tmp_path: Path) -> None:
+    """A worker that has let go cannot be mistaken for whoever comes next."""
+    locks = FileLocks(tmp_path)
+    locks.sign("worker-1")
+    with locks.hold("a"):
+        assert b"worker-1" == locks.path("a").read_bytes()
+    assert b"" == locks.path("a").read_bytes()
+    assert not locks.oust("a", "worker-1")
+
+
 def test_a_full_disk_makes_no_half_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """If the lock file cannot be made, a clear error says so, and nothing is held."""
     locks = FileLocks(tmp_path / "locks")
 
-    def full(_path: Path) -> None:
+    def full(_path: Path, _signature: bytes) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
     with monkeypatch.context() as broken:
@@ -202,10 +290,13 @@ def test_ground_that_excludes_is_accepted_and_other_ground_is_not(
     prove_exclusion(tmp_path / "locks")
 
     class Nothing:
-        def release(self) -> None:
+        def is_at_its_path(self) -> bool:
+            return True
+
+        def let_go(self) -> None:
             pass
 
-    monkeypatch.setattr(locks_module, "_acquired", lambda _path: Nothing())
+    monkeypatch.setattr(locks_module, "_acquired", lambda _path, _signature: Nothing())
     with pytest.raises(StorageError) as refusal:
         prove_exclusion(tmp_path / "locks")
     assert "locks_do_not_exclude" == refusal.value.code
