@@ -18,16 +18,25 @@ def pointer_to(*parts: str | int) -> str:
 
 def value_at(whole: JSON, pointer: str) -> JSON:
     """Return what stands at a pointer; None where nothing does."""
+    return lookup(whole, pointer)[1]
+
+
+def lookup(whole: JSON, pointer: str) -> tuple[bool, JSON]:
+    """Tell whether anything stands at a pointer, null included, and return it."""
     value = whole
-    for part in pointer.split("/")[1:]:
-        name = part.replace("~1", "/").replace("~0", "~")
-        if isinstance(value, dict):
-            value = value.get(name)
-        elif isinstance(value, list) and _ARRAY_INDEX.fullmatch(name):
-            value = value[int(name)] if int(name) < len(value) else None
+    for name in parts_of(pointer):
+        if isinstance(value, dict) and name in value:
+            value = value[name]
+        elif isinstance(value, list) and _ARRAY_INDEX.fullmatch(name) and int(name) < len(value):
+            value = value[int(name)]
         else:
-            return None
-    return value
+            return False, None
+    return True, value
+
+
+def parts_of(pointer: str) -> list[str]:
+    """Return the names that a pointer leads through, in order."""
+    return [part.replace("~1", "/").replace("~0", "~") for part in pointer.split("/")[1:]]
 
 
 def with_value(whole: JSON, pointer: str, value: JSON) -> JSON:

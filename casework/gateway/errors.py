@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from types import MappingProxyType
 from typing import Final
@@ -48,6 +48,8 @@ class FailureKind(StrEnum):
     """No recorded outcome answers this request."""
     EMPTY_INPUT = "empty_input"
     """The document holds no text; nobody was asked."""
+    DATA_MISSING = "data_missing"
+    """An earlier answer has nothing where the pipeline reads it; nobody was asked."""
     UNKNOWN = "unknown"
     """An adapter raised something that it should not; a defect to report."""
 
@@ -79,6 +81,10 @@ class FailurePolicy:
     counts_for_breaker: bool
     client_status: int
     """HTTP status that an interactive client sees when the round ends with this failure."""
+    reask: bool = False
+    """The answer broke a rule that the model can be told; see ``OnInvalidOutput.REASK``."""
+    another_may_answer: bool = False
+    """Another target may give an answer that can be used; see ``OnInvalidOutput.NEXT_PROVIDER``."""
 
 
 def _temporary(client_status: int, cooldown: Cooldown, *, breaker: bool) -> FailurePolicy:
@@ -89,6 +95,12 @@ def _temporary(client_status: int, cooldown: Cooldown, *, breaker: bool) -> Fail
         counts_for_breaker=breaker,
         client_status=client_status,
     )
+
+
+def _unusable(client_status: int, *, reask: bool, next_target: bool = False) -> FailurePolicy:
+    """Return the policy for a target that answered, with nothing that can be used."""
+    final = _final(client_status, next_target=next_target)
+    return replace(final, reask=reask, another_may_answer=True)
 
 
 def _final(
@@ -123,14 +135,15 @@ POLICY: Final[Mapping[FailureKind, FailurePolicy]] = MappingProxyType(
         FailureKind.RESPONSE_TOO_LARGE: _final(502),
         FailureKind.CONTEXT_TOO_LONG: _final(400),
         FailureKind.REFUSAL: _final(400),
-        FailureKind.TRUNCATED: _final(502),
-        FailureKind.INVALID_JSON: _final(502),
-        FailureKind.SCHEMA_VIOLATION: _final(502),
-        FailureKind.EMPTY_RESPONSE: _final(502, next_target=True),
-        FailureKind.MALFORMED_RESPONSE: _final(502, next_target=True),
-        FailureKind.NO_EVIDENCE: _final(502, next_target=True),
+        FailureKind.TRUNCATED: _unusable(502, reask=True),
+        FailureKind.INVALID_JSON: _unusable(502, reask=True),
+        FailureKind.SCHEMA_VIOLATION: _unusable(502, reask=True),
+        FailureKind.EMPTY_RESPONSE: _unusable(502, reask=True, next_target=True),
+        FailureKind.MALFORMED_RESPONSE: _unusable(502, reask=False, next_target=True),
+        FailureKind.NO_EVIDENCE: _unusable(502, reask=False, next_target=True),
         FailureKind.REPLAY_MISS: _final(502),
         FailureKind.EMPTY_INPUT: _final(400),
+        FailureKind.DATA_MISSING: _final(400),
         FailureKind.UNKNOWN: _final(500, next_target=True),
     }
 )

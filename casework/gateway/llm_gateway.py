@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from decimal import Decimal
 from types import TracebackType
-from typing import Final, Self
+from typing import Final, Self, TypeVar
 
 from casework.config.gateway_config import GatewayConfig
 from casework.config.privacy_profile import PrivacyProfile
@@ -14,7 +14,13 @@ from casework.config.providers import ProviderConfig
 from casework.errors import ConfigurationError, InvalidRequest
 from casework.gateway.clock import Clock, SystemClock
 from casework.gateway.credentials import credentials_for
-from casework.gateway.messages import PARAMETERS, Credential, LLMRequest, ProviderCall
+from casework.gateway.messages import (
+    PARAMETERS,
+    Credential,
+    LLMRequest,
+    OnInvalidOutput,
+    ProviderCall,
+)
 from casework.gateway.outcomes import RoundOutcome
 from casework.gateway.privacy import Eligibility, judge
 from casework.gateway.providers import BUILT_IN
@@ -22,6 +28,8 @@ from casework.gateway.providers.provider import LLMProvider, ProviderFactory
 from casework.gateway.round import Plan, RoundPolicy, Target, walk_round
 from casework.gateway.validation import compile_schema
 from casework.strict_json import JSON, JSONObject, sha256_hex
+
+_Number = TypeVar("_Number", int, float)
 
 ANSWERING_FILES: Final = frozenset({"rules", "llamacpp"})
 """Adapters whose file decides the answer, so that its digest belongs to the configuration."""
@@ -82,22 +90,31 @@ class LLMGateway:
         """
         _check_parameters(request)
         schema = compile_schema(request.output_schema, engine=self.config.validation.engine)
-        profile = self.effective_profile(request)
-        eligible = tuple(v.provider for v in judge(self.config, profile) if v.eligible)
-        if not eligible:
-            raise ConfigurationError(
-                f"no enabled provider is eligible under the profile {profile.value}",
-                code="no_eligible_provider",
-                remedy="see `casework explain`",
-            )
+        eligible = self._eligible(request)
         credentials = {p.id: self._lend(p) for p in eligible}
+        limits, retry = request.limits, self.config.retry
         return Plan(
             targets=tuple(self._target(p, credentials[p.id], request) for p in eligible),
             schema=schema,
             policy=policy,
             request_bytes=sum(len(m.content.encode("utf-8")) for m in request.messages),
-            configuration=self._configuration(eligible, profile),
+            configuration=self._configuration(eligible, request),
+            rounds_max=_given(limits.rounds_max, retry.rounds_max),
+            retry_delay_seconds=_given(
+                limits.retry_delay_seconds, float(retry.retry_delay_seconds)
+            ),
+            on_invalid_output=limits.on_invalid_output,
         )
+
+    def configuration(self, request: LLMRequest) -> JSONObject:
+        """Return the configuration that a round for this request is planned under.
+
+        Reads no key, so that stored results can be compared with it anywhere.
+
+        Raises:
+            ConfigurationError: No provider is eligible.
+        """
+        return self._configuration(self._eligible(request), request)
 
     async def complete_round(
         self,
@@ -141,6 +158,17 @@ class LLMGateway:
         """Let go, as :meth:`aclose` does."""
         await self.aclose()
 
+    def _eligible(self, request: LLMRequest) -> tuple[ProviderConfig, ...]:
+        profile = self.effective_profile(request)
+        eligible = tuple(v.provider for v in judge(self.config, profile) if v.eligible)
+        if not eligible:
+            raise ConfigurationError(
+                f"no enabled provider is eligible under the profile {profile.value}",
+                code="no_eligible_provider",
+                remedy="see `casework explain`",
+            )
+        return eligible
+
     def _target(
         self, provider: ProviderConfig, credential: Credential | None, request: LLMRequest
     ) -> Target:
@@ -155,7 +183,14 @@ class LLMGateway:
             parameters=request.parameters,
             data=request.data,
         )
-        return Target(provider, adapter, credential, call, self.config.cost.currency)
+        return Target(
+            provider,
+            adapter,
+            credential,
+            call,
+            self.config.cost.currency,
+            _given(request.limits.timeout_seconds, float(provider.timeout_seconds)),
+        )
 
     def _lend(self, provider: ProviderConfig) -> Credential | None:
         """Lend the provider's keys in turn, so that each is used equally often."""
@@ -167,20 +202,27 @@ class LLMGateway:
         return keys[turn % len(keys)]
 
     def _configuration(
-        self, eligible: tuple[ProviderConfig, ...], profile: PrivacyProfile
+        self, eligible: tuple[ProviderConfig, ...], request: LLMRequest
     ) -> JSONObject:
-        retry = self.config.retry
-        providers: list[JSON] = [self._describe(provider) for provider in eligible]
-        return {
+        retry, limits = self.config.retry, request.limits
+        providers: list[JSON] = [
+            self._describe(provider, limits.timeout_seconds) for provider in eligible
+        ]
+        configuration: JSONObject = {
             "providers": providers,
-            "privacy_profile": profile.value,
+            "privacy_profile": self.effective_profile(request).value,
             "validation_engine": self.config.validation.engine,
-            "max_attempts": retry.rounds_max,
-            "retry_delay_seconds": float(retry.retry_delay_seconds),
+            "max_attempts": _given(limits.rounds_max, retry.rounds_max),
+            "retry_delay_seconds": float(
+                _given(limits.retry_delay_seconds, retry.retry_delay_seconds)
+            ),
             "blocked_retry_seconds": float(retry.blocked_retry_seconds),
         }
+        if limits.on_invalid_output is not OnInvalidOutput.ERROR:
+            configuration["on_invalid_output"] = limits.on_invalid_output.value
+        return configuration
 
-    def _describe(self, provider: ProviderConfig) -> JSONObject:
+    def _describe(self, provider: ProviderConfig, timeout_seconds: float | None) -> JSONObject:
         rates = provider.rates
         described: JSONObject = {
             "id": provider.id,
@@ -192,7 +234,7 @@ class LLMGateway:
             "token_parameter": provider.token_parameter,
             "max_request_bytes": provider.request_bytes_max,
             "max_response_bytes": provider.response_bytes_max,
-            "timeout_seconds": float(provider.timeout_seconds),
+            "timeout_seconds": float(_given(timeout_seconds, provider.timeout_seconds)),
             "rates": None
             if rates is None
             else {
@@ -218,6 +260,11 @@ class LLMGateway:
                 ) from error
             known = self._file_digests[provider.id] = sha256_hex(content)
         return known
+
+
+def _given(own: _Number | None, configured: _Number) -> _Number:
+    """Return a request's own limit, or else the configured one."""
+    return configured if own is None else own
 
 
 def _plain(amount: Decimal) -> str:

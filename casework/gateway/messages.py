@@ -39,6 +39,28 @@ class DataSpan:
         return {"message": self.message, "start": self.start, "end": self.end}
 
 
+class OnInvalidOutput(StrEnum):
+    """What a round does after an answer that cannot be used. Nothing is ever repaired."""
+
+    ERROR = "error"
+    """End in a controlled error."""
+    REASK = "reask"
+    """Ask the same target once more, and say which rule the answer broke."""
+    NEXT_PROVIDER = "next_provider"
+    """Go on to the next target."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestLimits:
+    """How often and how long a request is tried; None leaves what is configured."""
+
+    rounds_max: int | None = None
+    retry_delay_seconds: float | None = None
+    timeout_seconds: float | None = None
+    """Longest time for one call, whichever target is asked."""
+    on_invalid_output: OnInvalidOutput = OnInvalidOutput.ERROR
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LLMRequest:
     """One request, the same for whichever target answers it.
@@ -59,6 +81,8 @@ class LLMRequest:
     privacy_profile: PrivacyProfile | None = None
     """Narrows the configured profile; None leaves it."""
     data: DataSpan | None = None
+    limits: RequestLimits = field(default_factory=RequestLimits)
+    """Not sent to anybody; part of the configuration that a round is planned under."""
 
 
 PARAMETERS = frozenset(

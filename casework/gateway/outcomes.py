@@ -28,6 +28,8 @@ class Served:
     """Size of the messages in UTF-8, whether sent or not."""
     usage: Usage | None
     cost: Cost | None
+    reask: bool = False
+    """Whether the target was told which rule its answer before this one had broken."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

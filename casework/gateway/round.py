@@ -1,20 +1,26 @@
 """The round: one ordered walk through the eligible targets, ended by the first validated answer.
 
-Nothing else in Casework asks a second target because a first one failed.
+Nothing else in Casework asks a second target, or a target again, because a call failed.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final, TypeAlias, assert_never
 
 from casework.config.providers import ProviderConfig
 from casework.gateway.clock import Clock, Deadline
 from casework.gateway.errors import POLICY, FailureKind, ProviderFailure
-from casework.gateway.messages import Credential, ProviderCall, ProviderReply
+from casework.gateway.messages import (
+    Credential,
+    Message,
+    OnInvalidOutput,
+    ProviderCall,
+    ProviderReply,
+)
 from casework.gateway.outcomes import (
     Attempt,
     RoundErred,
@@ -25,6 +31,7 @@ from casework.gateway.outcomes import (
 )
 from casework.gateway.prices import cost_of
 from casework.gateway.providers.provider import LLMProvider
+from casework.gateway.reask import REASK_BYTES_MAX, asked_again
 from casework.gateway.validation import (
     AcceptedAnswer,
     CompiledSchema,
@@ -64,6 +71,8 @@ class Target:
     call: ProviderCall
     currency: str
     """Currency of its prices, unless its own rates name another."""
+    timeout_seconds: float
+    """Longest time for one call."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,6 +86,25 @@ class Plan:
     """Size of the messages in UTF-8."""
     configuration: JSONObject
     """Everything of the configuration that may change the answer, without addresses or secrets."""
+    rounds_max: int
+    retry_delay_seconds: float
+    on_invalid_output: OnInvalidOutput = OnInvalidOutput.ERROR
+
+    @property
+    def calls_of_a_target(self) -> tuple[int, ...]:
+        """Return the most bytes of messages that each call to one target may send, in order."""
+        if self.on_invalid_output is OnInvalidOutput.REASK:
+            return self.request_bytes, self.request_bytes + REASK_BYTES_MAX
+        return (self.request_bytes,)
+
+    def asks_again_after(self, kind: FailureKind) -> bool:
+        """Tell whether the same target is asked once more after this failure."""
+        return self.on_invalid_output is OnInvalidOutput.REASK and POLICY[kind].reask
+
+    def goes_on_after(self, kind: FailureKind) -> bool:
+        """Tell whether the walk asks the next target after this failure."""
+        passed_on = self.on_invalid_output is OnInvalidOutput.NEXT_PROVIDER
+        return self.policy.goes_on_after(kind) or (passed_on and POLICY[kind].another_may_answer)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +129,9 @@ async def walk_round(plan: Plan, clock: Clock) -> RoundOutcome:
     retry_after: float | None = None
     for target in plan.targets:
         visit = await _visit(plan, target, clock)
+        if isinstance(visit, _Failed) and plan.asks_again_after(visit.attempt.kind):
+            attempts.append(visit.attempt)
+            visit = await _visit(plan, target, clock, again_after=visit.attempt)
         match visit:
             case _Answered():
                 return RoundSucceeded(
@@ -112,7 +143,7 @@ async def walk_round(plan: Plan, clock: Clock) -> RoundOutcome:
                     surrogates_replaced=visit.answer.surrogates_replaced,
                     validator=plan.schema.validator,
                 )
-            case _Failed() if not plan.policy.goes_on_after(visit.attempt.kind):
+            case _Failed() if not plan.goes_on_after(visit.attempt.kind):
                 return RoundErred(
                     started_at=started_at,
                     elapsed_ms=_milliseconds_since(begun, clock),
@@ -124,6 +155,13 @@ async def walk_round(plan: Plan, clock: Clock) -> RoundOutcome:
                 retry_after = _longer(retry_after, visit.retry_after_seconds)
             case _:
                 assert_never(visit)
+    if attempts and not any(POLICY[attempt.kind].temporary for attempt in attempts):
+        return RoundErred(
+            started_at=started_at,
+            elapsed_ms=_milliseconds_since(begun, clock),
+            attempts=tuple(attempts[:-1]),
+            final=attempts[-1],
+        )
     return RoundUnavailable(
         started_at=started_at,
         elapsed_ms=_milliseconds_since(begun, clock),
@@ -132,8 +170,26 @@ async def walk_round(plan: Plan, clock: Clock) -> RoundOutcome:
     )
 
 
-async def _visit(plan: Plan, target: Target, clock: Clock) -> _Visit:
-    """Call one target once and judge what came back."""
+async def _visit(
+    plan: Plan, target: Target, clock: Clock, *, again_after: Attempt | None = None
+) -> _Visit:
+    """Call one target once and judge what came back.
+
+    Args:
+        plan: What is asked.
+        target: Whom.
+        clock: The time.
+        again_after: The refused answer that the target is told of, for a re-ask.
+    """
+    messages = target.call.messages
+    if again_after is not None:
+        messages = asked_again(
+            messages,
+            again_after.kind,
+            schema_pointer=again_after.schema_pointer,
+            schema=target.call.output_schema,
+        )
+        target = replace(target, call=replace(target.call, messages=messages))
     started_at, begun = clock.now(), clock.monotonic()
     result = await _call(target, clock)
     elapsed_ms = _milliseconds_since(begun, clock)
@@ -146,9 +202,10 @@ async def _visit(plan: Plan, target: Target, clock: Clock) -> _Visit:
         started_at=started_at,
         elapsed_ms=elapsed_ms,
         sent=True if isinstance(result, ProviderReply) else result.sent,
-        request_bytes=plan.request_bytes,
+        request_bytes=_bytes_of(messages) if again_after else plan.request_bytes,
         usage=usage,
         cost=cost_of(usage, target.provider.rates, currency=target.currency),
+        reask=again_after is not None,
     )
     if isinstance(result, ProviderFailure):
         attempt = Attempt(served=served, kind=result.kind, http_status=result.http_status)
@@ -168,7 +225,7 @@ async def _visit(plan: Plan, target: Target, clock: Clock) -> _Visit:
 
 async def _call(target: Target, clock: Clock) -> ProviderReply | ProviderFailure:
     """Make the call in a task of its own, so that its deadline holds whatever the adapter does."""
-    deadline = Deadline.after(target.provider.timeout_seconds, clock)
+    deadline = Deadline.after(target.timeout_seconds, clock)
     task = asyncio.ensure_future(
         target.adapter.complete(target.call, credential=target.credential, deadline=deadline)
     )
@@ -208,6 +265,10 @@ async def _abandon(task: asyncio.Future[ProviderReply]) -> None:
 def _swallow(task: asyncio.Future[ProviderReply]) -> None:
     if not task.cancelled():
         task.exception()
+
+
+def _bytes_of(messages: tuple[Message, ...]) -> int:
+    return sum(len(message.content.encode("utf-8")) for message in messages)
 
 
 def _milliseconds_since(begun: float, clock: Clock) -> int:

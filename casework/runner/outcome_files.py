@@ -145,6 +145,7 @@ def _served(served: Served) -> JSONObject:
         "request_bytes": served.request_bytes,
         "usage": served.usage.to_json() if served.usage else None,
         "cost": served.cost.to_json() if served.cost else None,
+        **({"reask": True} if served.reask else {}),
     }
 
 

@@ -52,7 +52,11 @@ def announce(
             operation_id=identity.operation_id,
             round=number,
             started_at=write_time(at),
-            targets=tuple(_target(target, plan.request_bytes) for target in plan.targets),
+            targets=tuple(
+                _target(target, request_bytes)
+                for target in plan.targets
+                for request_bytes in plan.calls_of_a_target
+            ),
             earlier=earlier,
         )
     )
