@@ -1,4 +1,4 @@
-"""Reading people's files into cases: text, Markdown, HTML and JSON Lines."""
+"""Reading people's files into cases: texts, pages, mails, tables and archives."""
 
 from __future__ import annotations
 
@@ -14,15 +14,17 @@ from casework.runner.documents.document import (
     Skipped,
     SkipReason,
 )
-from casework.runner.documents.document_reader import ImportOptions, read_documents
+from casework.runner.documents.document_reader import read_documents
 from casework.runner.documents.file_walk import WalkLimits
+from casework.runner.documents.import_options import ImportOptions
 from casework.runner.documents.import_record import (
     IMPORT_RECORD_PATH,
     ImportedFile,
     ImportRecord,
 )
-from casework.runner.documents.jsonl_records import RecordFields
+from casework.runner.documents.media import Reading
 from casework.runner.documents.reading import RawFile, ReadFile, make_document, read_file
+from casework.runner.documents.records import RecordFields
 
 __all__ = [
     "IMPORT_RECORD_PATH",
@@ -39,6 +41,7 @@ __all__ = [
     "ProblemCode",
     "RawFile",
     "ReadFile",
+    "Reading",
     "RecordFields",
     "Refusal",
     "SkipReason",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from itertools import islice
 from typing import Final
 
 PAGES_WITH_TEXT_MIN: Final = 0.5
@@ -33,8 +34,18 @@ class Coverage:
 
 def measure(text: str) -> Coverage:
     """Count the real characters of a text and its pages; a form feed at the end ends a page."""
+    counts = [len(_VOID.sub("", page)) for page in _pages(text)]
+    return Coverage(sum(counts), len(counts), sum(1 for count in counts if count))
+
+
+def empty_pages(text: str, *, pages_max: int) -> tuple[int, ...]:
+    """Return the numbers of the first pages without a real character, counted from 1."""
+    numbers = (n for n, page in enumerate(_pages(text), start=1) if not _VOID.sub("", page))
+    return tuple(islice(numbers, pages_max))
+
+
+def _pages(text: str) -> list[str]:
     pages = text.split("\f")
     if len(pages) > 1 and not pages[-1].strip():
         pages.pop()
-    counts = [len(_VOID.sub("", page)) for page in pages]
-    return Coverage(sum(counts), len(counts), sum(1 for count in counts if count))
+    return pages

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TypeAlias, assert_never
 
@@ -25,7 +25,9 @@ class ProblemCode(StrEnum):
     FORMAT_UNSUPPORTED = "format_unsupported"
     ENCODING_UNKNOWN = "encoding_unknown"
     RECORD_INVALID = "record_invalid"
-    """A line of a JSONL file is not one strict JSON object."""
+    """A line is not one strict JSON object, or not a row of its table."""
+    HEADER_INVALID = "header_invalid"
+    """A table cannot be read because of its first line."""
     TEXT_MISSING = "text_missing"
     """A record has no text under the name given."""
     ID_INVALID = "id_invalid"
@@ -39,6 +41,8 @@ class ProblemCode(StrEnum):
     """Another document of this import has the same text; both are cases."""
     ENCODING_GUESSED = "encoding_guessed"
     BYTE_ORDER_MARK = "byte_order_mark"
+    DELIMITER_DETECTED = "delimiter_detected"
+    """The columns of a table are not parted by commas."""
     SURROGATES_REPLACED = "surrogates_replaced"
     NAME_ESCAPED = "name_escaped"
     """Controls or undecodable bytes of a name are written as ``\\xNN`` in the id."""
@@ -75,6 +79,11 @@ class Document:
     def is_empty(self) -> bool:
         """Tell whether there is nothing that a model could be asked about."""
         return any(problem.code is ProblemCode.EMPTY_INPUT for problem in self.problems)
+
+    def without(self, code: ProblemCode) -> Document:
+        """Return the same document with nothing said about one matter."""
+        kept = tuple(problem for problem in self.problems if problem.code is not code)
+        return replace(self, problems=kept)
 
 
 @dataclass(frozen=True, slots=True)

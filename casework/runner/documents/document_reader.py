@@ -5,12 +5,10 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path, PurePosixPath
-from typing import Final, Literal, TypeAlias
+from typing import BinaryIO, Final, assert_never
 
-from casework.errors import ConfigurationError
-from casework.runner.documents.decoding import text_codec
 from casework.runner.documents.document import (
     Document,
     ImportItem,
@@ -18,67 +16,18 @@ from casework.runner.documents.document import (
     ProblemCode,
     Refusal,
 )
-from casework.runner.documents.file_walk import (
-    FoundFile,
-    WalkLimits,
-    fit,
-    open_file,
-    read_bounded,
-    walk,
-)
-from casework.runner.documents.jsonl_records import (
-    Line,
-    RecordFields,
-    read_lines,
-    read_record,
-    wide_codec,
-)
+from casework.runner.documents.file_walk import FoundFile, fit, read_all, walk
+from casework.runner.documents.import_options import ImportOptions
 from casework.runner.documents.reading import RawFile, make_document, read_file
+from casework.runner.documents.record_files import Source, read_jsonl, read_rows
 
-ImportFormat: TypeAlias = Literal["auto", "files", "jsonl"]
-
-FILE_BYTES_MAX: Final = 16 * 1024 * 1024
-
-_JSONL_SUFFIXES: Final = frozenset({".jsonl", ".ndjson"})
 _OTHER_FORMATS: Final[Mapping[str, str]] = {
-    ".csv": "a table; turn its rows into JSON Lines",
-    ".tsv": "a table; turn its rows into JSON Lines",
     ".zip": "an archive; unpack it and import the folder",
     ".eml": "a mail; save its text",
     ".mbox": "a mailbox; save the texts of its mails",
     ".pdf": "a PDF; extract its text first",
     ".docx": "a word processor's file; save it as text",
 }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ImportOptions:
-    """How files are read.
-
-    Raises:
-        ConfigurationError: The encoding is none that Python knows.
-    """
-
-    format: ImportFormat = "auto"
-    """``auto`` goes by the name's ending; ``files`` makes one case a file; ``jsonl`` one a line."""
-    fields: RecordFields = field(default_factory=RecordFields)
-    encoding: str | None = None
-    """Read every file so; None lets byte order marks, UTF-8 and Windows-1252 decide."""
-    file_bytes_max: int = FILE_BYTES_MAX
-    """Largest file, and longest line of a JSONL file, that is read."""
-    walk: WalkLimits = field(default_factory=WalkLimits)
-
-    def __post_init__(self) -> None:
-        if self.encoding is None:
-            return
-        codec = text_codec(self.encoding)
-        if codec is None:
-            raise ConfigurationError(
-                "there is no such text encoding",
-                code="encoding_unknown",
-                remedy="use a name like utf-8, utf-16, cp1252, shift_jis or cp949",
-            )
-        object.__setattr__(self, "encoding", codec)
 
 
 def read_documents(
@@ -97,8 +46,33 @@ def read_documents(
     options = options or ImportOptions()
     seen = _Seen()
     for path in paths:
-        for item in _read_path(path, options):
-            yield seen.judged(item) if isinstance(item, Document) else item
+        yield from seen.all_judged(_read_path(path, options))
+
+
+def read_stream(
+    stream: BinaryIO, name: str, options: ImportOptions | None = None
+) -> Iterator[ImportItem]:
+    """Yield what :func:`read_documents` does, for one file that is open already.
+
+    Args:
+        stream: The bytes, from the beginning; it can be wound back.
+        name: Stands for the file's name, in ids and problems.
+        options: How it is read.
+    """
+    source = _OpenFile(stream, name)
+    yield from _Seen().all_judged(_read_open(source, stream, options or ImportOptions()))
+
+
+class _OpenFile:
+    """A stream in the place of a file."""
+
+    def __init__(self, stream: BinaryIO, name: str) -> None:
+        self._stream = stream
+        self.name = self.where = fit(name)
+        self.escaped = name != self.name
+
+    def open(self) -> BinaryIO:
+        return self._stream
 
 
 def _read_path(path: Path, options: ImportOptions) -> Iterator[ImportItem]:
@@ -115,61 +89,53 @@ def _read_path(path: Path, options: ImportOptions) -> Iterator[ImportItem]:
     yield from _read_found(found, options)
 
 
-def _read_found(found: FoundFile, options: ImportOptions) -> Iterator[ImportItem]:
-    suffix = PurePosixPath(found.name).suffix.lower()
-    other = _OTHER_FORMATS.get(suffix)
+def _read_found(source: Source, options: ImportOptions) -> Iterator[ImportItem]:
+    other = _OTHER_FORMATS.get(PurePosixPath(source.name).suffix.lower())
     if options.format == "auto" and other is not None:
-        yield Refusal(Problem(ProblemCode.FORMAT_UNSUPPORTED, found.where, f"is {other}"))
-    elif options.format == "jsonl" or (options.format == "auto" and suffix in _JSONL_SUFFIXES):
-        yield from _read_jsonl(found, options)
-    else:
-        yield _read_whole(found, options)
+        yield Refusal(Problem(ProblemCode.FORMAT_UNSUPPORTED, source.where, f"is {other}"))
+        return
+    stream = source.open()
+    if isinstance(stream, Problem):
+        yield Refusal(stream)
+        return
+    with stream:
+        yield from _read_open(source, stream, options)
 
 
-def _read_whole(found: FoundFile, options: ImportOptions) -> ImportItem:
-    content = read_bounded(found.path, found.where, bytes_max=options.file_bytes_max)
+def _read_open(source: Source, stream: BinaryIO, options: ImportOptions) -> Iterator[ImportItem]:
+    try:
+        yield from _read_as(source, stream, options)
+    except OSError as error:
+        message = f"could not be read to its end: {error.strerror}"
+        yield Refusal(Problem(ProblemCode.UNREADABLE, source.where, message))
+
+
+def _read_as(source: Source, stream: BinaryIO, options: ImportOptions) -> Iterator[ImportItem]:
+    file_format = options.format_of(source.name)
+    match file_format:
+        case "files":
+            yield _read_whole(source, stream, options)
+        case "jsonl":
+            yield from read_jsonl(source, stream, options)
+        case "csv" | "tsv":
+            yield from read_rows(source, stream, options, tabs=file_format == "tsv")
+        case _:
+            assert_never(file_format)
+
+
+def _read_whole(source: Source, stream: BinaryIO, options: ImportOptions) -> ImportItem:
+    content = read_all(stream, source.where, bytes_max=options.file_bytes_max)
     if isinstance(content, Problem):
         return Refusal(content)
-    raw = RawFile(PurePosixPath(found.name).name, content, found.where)
+    raw = RawFile(PurePosixPath(source.name).name, content, source.where)
     file = read_file(raw, encoding=options.encoding)
     if isinstance(file, Problem):
         return Refusal(file)
     remarks = []
-    if found.escaped:
+    if source.escaped:
         message = "controls or undecodable bytes of the name were escaped in the id"
-        remarks.append(Problem(ProblemCode.NAME_ESCAPED, found.where, message))
-    return make_document(found.name, [file], source=found.where, problems=remarks)
-
-
-def _read_jsonl(found: FoundFile, options: ImportOptions) -> Iterator[ImportItem]:
-    stream = open_file(found.path, found.where)
-    if isinstance(stream, Problem):
-        yield Refusal(stream)
-        return
-    source = RawFile(found.name, b"", found.where)
-    with stream:
-        try:
-            encoding = wide_codec(stream.read(2), options.encoding) or options.encoding
-            stream.seek(0)
-            for line in read_lines(
-                stream, found.where, encoding=options.encoding, bytes_max=options.file_bytes_max
-            ):
-                yield _read_line(line, source, options=options, encoding=encoding)
-        except OSError as error:
-            message = f"could not be read to its end: {error.strerror}"
-            yield Refusal(Problem(ProblemCode.UNREADABLE, found.where, message))
-
-
-def _read_line(
-    line: Line | Problem, source: RawFile, *, options: ImportOptions, encoding: str | None
-) -> ImportItem:
-    if isinstance(line, Problem):
-        return Refusal(line)
-    record = read_record(line, source, options.fields, encoding=encoding)
-    if isinstance(record, Problem):
-        return Refusal(record)
-    where = f"{source.where}:{line.number}"
-    return make_document(record.case_id, [record.file], source=where, problems=record.problems)
+        remarks.append(Problem(ProblemCode.NAME_ESCAPED, source.where, message))
+    return make_document(source.name, [file], source=source.where, problems=remarks)
 
 
 class _Seen:
@@ -178,6 +144,10 @@ class _Seen:
     def __init__(self) -> None:
         self._ids: set[bytes] = set()
         self._texts: dict[bytes, str] = {}
+
+    def all_judged(self, items: Iterable[ImportItem]) -> Iterator[ImportItem]:
+        for item in items:
+            yield self.judged(item) if isinstance(item, Document) else item
 
     def judged(self, document: Document) -> ImportItem:
         case_id = _short_digest(document.case_id.encode("utf-8"))

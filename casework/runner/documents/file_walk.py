@@ -46,6 +46,10 @@ class FoundFile:
     escaped: bool
     """Whether the name had to be changed to be fit."""
 
+    def open(self) -> BinaryIO | Problem:
+        """Open the file for reading; see :func:`open_file`."""
+        return open_file(self.path, self.where)
+
 
 @dataclass(frozen=True, slots=True)
 class WalkLimits:
@@ -107,10 +111,15 @@ def read_bounded(path: str, where: str, *, bytes_max: int) -> bytes | Problem:
     if isinstance(stream, Problem):
         return stream
     with stream:
-        try:
-            content = stream.read(bytes_max + 1)
-        except OSError as error:
-            return Problem(ProblemCode.UNREADABLE, where, f"cannot be read: {_reason(error)}")
+        return read_all(stream, where, bytes_max=bytes_max)
+
+
+def read_all(stream: BinaryIO, where: str, *, bytes_max: int) -> bytes | Problem:
+    """Read an open file to its end, unless it is larger than allowed."""
+    try:
+        content = stream.read(bytes_max + 1)
+    except OSError as error:
+        return Problem(ProblemCode.UNREADABLE, where, f"cannot be read: {_reason(error)}")
     if len(content) > bytes_max:
         return Problem(ProblemCode.TOO_LARGE, where, f"has more than {bytes_max} bytes")
     return content

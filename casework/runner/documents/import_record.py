@@ -4,22 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, Literal, TypeAlias, get_args
+from typing import Final
 
 from casework.checkpoints.names import original_path, safe_relative_path
 from casework.errors import FormatError
 from casework.runner.documents.coverage import Coverage
 from casework.runner.documents.document import Problem
+from casework.runner.documents.media import MEDIA, Media, Reading
+from casework.runner.documents.text_report import NormalForm, TextReport
 from casework.strict_json import JSON, InvalidJSON, JSONObject, canonical, parse
 
 IMPORT_RECORD_NAME: Final = "import.json"
 IMPORT_RECORD_PATH: Final = f"case/{IMPORT_RECORD_NAME}"
-IMPORT_RECORD_FORMAT: Final = "case-import/1"
+IMPORT_RECORD_FORMAT: Final = "case-import/2"
 
-Media: TypeAlias = Literal["text", "markdown", "html", "record"]
-"""What a file was read as; a record is one line of a JSONL file."""
+_NORMAL_FORMS: Final[tuple[NormalForm, ...]] = ("nfc", "nfd", "mixed")
 
-_MEDIA: Final[tuple[Media, ...]] = get_args(Media)
+
+_COUNTS: Final = (
+    "line_feeds",
+    "carriage_returns",
+    "line_end_pairs",
+    "control_characters",
+    "surrogates_replaced",
+)
+"""The counts of a report, under the names that they are stored by."""
 
 
 def text_name(name: str) -> str:
@@ -37,10 +46,14 @@ class ImportedFile:
     """Path of the untouched bytes."""
     text: str
     """Path of the text in UTF-8: the original itself where that is already such a text."""
-    media: Media
+    reading: Reading
     encoding: str
+    """Name of the codec by which the bytes were read, or what stands for it in a binary format."""
     byte_order_mark: bool
     coverage: Coverage
+    report: TextReport
+    reader: str | None = None
+    """Library and version that took the text out of a binary format."""
 
     @classmethod
     def paths_of(cls, name: str, *, as_it_stands: bool) -> tuple[str, str]:
@@ -55,12 +68,18 @@ class ImportedFile:
             "name": self.name,
             "original": self.original,
             "text": self.text,
-            "media": self.media,
+            "media": self.reading.media,
+            "encoding_given": self.reading.encoding,
+            "text_field": self.reading.text_field,
+            "reader": self.reader,
             "encoding": self.encoding,
             "byte_order_mark": self.byte_order_mark,
             "characters": self.coverage.characters,
             "pages": self.coverage.pages,
             "pages_with_text": self.coverage.pages_with_text,
+            "pages_without_text": list(self.report.pages_without_text),
+            "normal_form": self.report.normal_form,
+            **{name: getattr(self.report, name) for name in _COUNTS},
         }
 
 
@@ -80,7 +99,7 @@ class Remark:
 
 @dataclass(frozen=True, slots=True)
 class ImportRecord:
-    """Everything that an import has to say about one case, from the case's own bytes alone."""
+    """What an import has to say about one case, from the case's own bytes and their readings."""
 
     files: tuple[ImportedFile, ...]
     remarks: tuple[Remark, ...] = ()
@@ -114,7 +133,7 @@ class ImportRecord:
 
 
 def import_record(
-    files: Sequence[ImportedFile], problems: Sequence[tuple[str | None, Problem]]
+    files: Sequence[ImportedFile], problems: Sequence[tuple[str, Problem]]
 ) -> ImportRecord:
     """Make the record of a case from its files and the problems with the files they are about."""
     remarks = (Remark(problem.code.value, name, problem.message) for name, problem in problems)
@@ -133,15 +152,40 @@ def _file(value: JSON) -> ImportedFile:
         name=_text(value, "name"),
         original=_text(value, "original"),
         text=_text(value, "text"),
-        media=_media(_text(value, "media")),
+        reading=Reading(
+            media=_media(_text(value, "media")),
+            encoding=_text_or_none(value, "encoding_given"),
+            text_field=_text_or_none(value, "text_field"),
+        ),
         encoding=_text(value, "encoding"),
         byte_order_mark=_member(value, "byte_order_mark") is True,
         coverage=Coverage(*(_count(value, n) for n in ("characters", "pages", "pages_with_text"))),
+        report=_report(value),
+        reader=_text_or_none(value, "reader"),
+    )
+
+
+def _report(value: JSON) -> TextReport:
+    pages = _member(value, "pages_without_text")
+    if not isinstance(pages, list):
+        raise _odd()
+    form = _text(value, "normal_form")
+    if form not in _NORMAL_FORMS:
+        raise _odd()
+    counts = {name: _count(value, name) for name in _COUNTS}
+    return TextReport(
+        line_feeds=counts["line_feeds"],
+        carriage_returns=counts["carriage_returns"],
+        line_end_pairs=counts["line_end_pairs"],
+        control_characters=counts["control_characters"],
+        surrogates_replaced=counts["surrogates_replaced"],
+        normal_form=form,
+        pages_without_text=tuple(_whole_number(page) for page in pages),
     )
 
 
 def _media(word: str) -> Media:
-    for media in _MEDIA:
+    for media in MEDIA:
         if media == word:
             return media
     raise _odd()
@@ -160,11 +204,18 @@ def _text(value: JSON, name: str) -> str:
     return member
 
 
+def _text_or_none(value: JSON, name: str) -> str | None:
+    return None if _member(value, name) is None else _text(value, name)
+
+
 def _count(value: JSON, name: str) -> int:
-    member = _member(value, name)
-    if not isinstance(member, int) or isinstance(member, bool) or member < 0:
+    return _whole_number(_member(value, name))
+
+
+def _whole_number(value: JSON) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
         raise _odd()
-    return member
+    return value
 
 
 def _list(value: JSON, name: str) -> list[JSON]:

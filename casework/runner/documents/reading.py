@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import PurePosixPath
-from typing import Final
 
 from casework.runner.documents.coverage import Coverage, measure
-from casework.runner.documents.decoding import Decoded, Undecodable, declared_encoding, decode
+from casework.runner.documents.decoding import Undecodable
 from casework.runner.documents.document import Document, Problem, ProblemCode
-from casework.runner.documents.html_text import html_to_text
+from casework.runner.documents.extraction import extract
 from casework.runner.documents.import_record import (
     IMPORT_RECORD_NAME,
     ImportedFile,
-    Media,
     import_record,
     text_name,
 )
-
-HTML_SUFFIXES: Final = frozenset({".html", ".htm", ".xhtml"})
-MARKDOWN_SUFFIXES: Final = frozenset({".md", ".markdown", ".mdown", ".mkd"})
+from casework.runner.documents.media import Reading, media_of
+from casework.runner.documents.text_report import TextReport
+from casework.strict_json import JSON
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,49 +40,42 @@ class ReadFile:
     """The untouched bytes."""
     text: str
     problems: tuple[Problem, ...]
-
-
-def media_of(name: str) -> Media:
-    """Tell from its name what a file is read as."""
-    suffix = PurePosixPath(name).suffix.lower()
-    if suffix in HTML_SUFFIXES:
-        return "html"
-    return "markdown" if suffix in MARKDOWN_SUFFIXES else "text"
+    members: Mapping[str, JSON] | None = None
+    """The members of a record, or the cells of a row by column."""
 
 
 def read_file(raw: RawFile, *, encoding: str | None = None) -> ReadFile | Problem:
-    """Read the bytes of one file as text.
+    """Read the bytes of one whole file as text; its name says as what.
 
     Args:
         raw: The file.
         encoding: Decides how the bytes are read; None lets them decide.
     """
-    media = media_of(raw.name)
-    declared = declared_encoding(raw.content) if media == "html" else None
-    decoded = decode(raw.content, encoding=encoding, declared=declared)
-    if isinstance(decoded, Undecodable):
-        return Problem(decoded.code, raw.where, decoded.message)
-    text = html_to_text(decoded.text) if media == "html" else decoded.text
-    return made_readable(raw, decoded, media=media, text=text)
+    return read_original(raw, Reading(media=media_of(raw.name), encoding=encoding))
 
 
-def made_readable(raw: RawFile, decoded: Decoded, *, media: Media, text: str) -> ReadFile:
-    """Put together what is known of a file whose text was found."""
-    coverage = measure(text)
-    as_it_stands = decoded.encoding == "utf-8" and not decoded.byte_order_mark
-    as_it_stands = as_it_stands and text is decoded.text
+def read_original(raw: RawFile, reading: Reading) -> ReadFile | Problem:
+    """Read the bytes of one original as text, in the way that was decided on."""
+    found = extract(raw.name, raw.content, reading)
+    if isinstance(found, Undecodable):
+        return Problem(found.code, raw.where, found.message)
+    coverage = measure(found.text)
+    as_it_stands = found.text.encode("utf-8") == raw.content
     original, text_path = ImportedFile.paths_of(raw.name, as_it_stands=as_it_stands)
     entry = ImportedFile(
         name=raw.name,
         original=original,
         text=text_path,
-        media=media,
-        encoding=decoded.encoding,
-        byte_order_mark=decoded.byte_order_mark,
+        reading=reading,
+        encoding=found.encoding,
+        byte_order_mark=found.byte_order_mark,
         coverage=coverage,
+        report=TextReport.of(found.text, coverage, surrogates_replaced=found.surrogates_replaced),
+        reader=found.reader,
     )
-    problems = (*_encoding_problems(decoded, raw.where), *_coverage_problems(coverage, raw.where))
-    return ReadFile(entry, raw.content, text, problems)
+    problems = [Problem(code, raw.where, message) for code, message in found.findings]
+    problems += _coverage_problems(coverage, raw.where)
+    return ReadFile(entry, raw.content, found.text, tuple(problems), found.members)
 
 
 def make_document(
@@ -100,43 +90,47 @@ def make_document(
         case_id: The id of the case.
         files: At least one file.
         source: Where it came from, as the user would name it.
-        problems: What was noticed beyond the files.
+        problems: What was noticed beyond the files' own bytes; it is told, and not recorded.
     """
-    if any(not file.entry.coverage.is_empty() for file in files):
-        files = [replace(file, problems=tuple(map(_as_remark, file.problems))) for file in files]
-    of_files = [(file.entry.name, problem) for file in files for problem in file.problems]
-    of_case = [(None, problem) for problem in problems]
-    derived = {
-        text_name(file.entry.name): file.text.encode("utf-8")
-        for file in files
-        if file.entry.text != file.entry.original
-    }
-    record = import_record([file.entry for file in files], [*of_files, *of_case])
-    derived[IMPORT_RECORD_NAME] = record.to_bytes()
+    files = _judged_together(files)
+    of_files = [problem for file in files for problem in file.problems]
     return Document(
         case_id=case_id,
         source=source,
         originals={file.entry.name: file.content for file in files},
-        derived=derived,
-        problems=tuple(problem for _, problem in (*of_files, *of_case)),
+        derived=products_of(files),
+        problems=(*of_files, *problems),
     )
+
+
+def products_of(files: Sequence[ReadFile]) -> dict[str, bytes]:
+    """Return what lies below ``case/`` for the files of one case: their texts and the record.
+
+    What depends on anything but the files themselves is no part of it.
+    """
+    files = _judged_together(files)
+    products = {
+        text_name(file.entry.name): file.text.encode("utf-8")
+        for file in files
+        if file.entry.text != file.entry.original
+    }
+    problems = [(file.entry.name, problem) for file in files for problem in file.problems]
+    products[IMPORT_RECORD_NAME] = import_record(
+        [file.entry for file in files], problems
+    ).to_bytes()
+    return products
+
+
+def _judged_together(files: Sequence[ReadFile]) -> Sequence[ReadFile]:
+    if all(file.entry.coverage.is_empty() for file in files):
+        return files
+    return [replace(file, problems=tuple(map(_as_remark, file.problems))) for file in files]
 
 
 def _as_remark(problem: Problem) -> Problem:
     if problem.code is not ProblemCode.EMPTY_INPUT:
         return problem
     return Problem(ProblemCode.PAGES_EMPTY, problem.where, problem.message)
-
-
-def _encoding_problems(decoded: Decoded, where: str) -> list[Problem]:
-    problems = []
-    if decoded.guessed:
-        message = "the encoding was guessed as Windows-1252; name it if that is wrong"
-        problems.append(Problem(ProblemCode.ENCODING_GUESSED, where, message))
-    if decoded.byte_order_mark:
-        message = f"begins with a byte order mark and was read as {decoded.encoding}"
-        problems.append(Problem(ProblemCode.BYTE_ORDER_MARK, where, message))
-    return problems
 
 
 def _coverage_problems(coverage: Coverage, where: str) -> list[Problem]:

@@ -31,6 +31,8 @@ class ImportFormat(StrEnum):
     AUTO = "auto"
     FILES = "files"
     JSONL = "jsonl"
+    CSV = "csv"
+    TSV = "tsv"
 
 
 def register(app: typer.Typer) -> None:
@@ -49,20 +51,20 @@ def import_(
     paths: Annotated[list[Path], typer.Argument(metavar="PATH...", help="Files and folders.")],
     form: Annotated[
         ImportFormat,
-        typer.Option("--format", help="auto goes by the file's ending; jsonl: one case a line."),
+        typer.Option("--format", help="auto goes by the file's ending; files: one case a file."),
     ] = ImportFormat.AUTO,
     id_field: Annotated[
-        str | None, typer.Option("--id-field", help="JSONL: the member that holds the case id.")
+        str | None, typer.Option("--id-field", help="Member or column that holds the case id.")
     ] = None,
     text_field: Annotated[
-        str | None, typer.Option("--text-field", help="JSONL: the member that holds the text.")
+        str | None, typer.Option("--text-field", help="Member or column that holds the text.")
     ] = None,
     encoding: Annotated[
         str | None, typer.Option("--encoding", help="Read every file so, instead of finding out.")
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Report only; write nothing.")] = False,
 ) -> ExitCode:
-    """Make a case of each text, Markdown or HTML file, and of each line of a JSONL file.
+    """Make a case of each file, and of each record of a file that holds many.
 
     The case id is the file's relative path. Guessed encodings, empty texts and duplicates are
     reported now, before anything is paid for. Importing the same again changes nothing. Ends with

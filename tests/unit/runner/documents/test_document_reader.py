@@ -182,18 +182,18 @@ def test_a_bad_line_leaves_the_others_alone(tmp_path: Path) -> None:
 
 
 def test_other_formats_are_refused_with_a_way_out(tmp_path: Path) -> None:
-    """A table is not read as one text unless somebody says so."""
-    (tmp_path / "t.csv").write_text("a,b\n", encoding="utf-8")
-    (tmp_path / "p.pdf").write_bytes(b"%PDF-1.7")
+    """What is known to be no text is not read as one, unless somebody says so."""
+    (tmp_path / "t.docx").write_text("a,b\n", encoding="utf-8")
+    (tmp_path / "x.xlsx").write_bytes(b"PK\x03\x04")
     (tmp_path / "z.bin").write_bytes(b"\0\1\2")
     items = list(read_documents([tmp_path]))
     assert [
         ProblemCode.FORMAT_UNSUPPORTED,
-        ProblemCode.FORMAT_UNSUPPORTED,
+        ProblemCode.BINARY,
         ProblemCode.BINARY,
     ] == refused(items)
-    forced = read_documents([tmp_path / "t.csv"], ImportOptions(format="files"))
-    assert ["t.csv"] == list(documents(forced))
+    forced = read_documents([tmp_path / "t.docx"], ImportOptions(format="files"))
+    assert ["t.docx"] == list(documents(forced))
 
 
 def test_a_format_can_be_forced(tmp_path: Path) -> None:

@@ -10,15 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from casework.runner.documents.document import Problem, ProblemCode
-from casework.runner.documents.jsonl_records import (
+from casework.runner.documents.jsonl_records import Line, read_lines
+from casework.runner.documents.media import Reading
+from casework.runner.documents.reading import RawFile
+from casework.runner.documents.records import (
     ID_LENGTH_MAX,
-    Line,
+    RawRecord,
     Record,
     RecordFields,
-    read_lines,
     read_record,
 )
-from casework.runner.documents.reading import RawFile
 
 SOURCE = RawFile("sub/c.jsonl", b"", "in/sub/c.jsonl")
 
@@ -32,8 +33,15 @@ def lines(
 def record(
     content: str | bytes, fields: RecordFields | None = None, *, encoding: str | None = None
 ) -> Record | Problem:
-    data = content.encode() if isinstance(content, str) else content
-    return read_record(Line(7, data), SOURCE, fields or RecordFields(), encoding=encoding)
+    fields = fields or RecordFields()
+    raw = RawRecord(
+        number=7,
+        line=7,
+        name="record.json",
+        content=content.encode() if isinstance(content, str) else content,
+        reading=Reading(media="record", encoding=encoding, text_field=fields.text_field),
+    )
+    return read_record(raw, SOURCE, id_field=fields.id_field)
 
 
 def code_of(content: str | bytes, fields: RecordFields | None = None) -> ProblemCode:
@@ -206,7 +214,7 @@ def test_half_a_character_pair_is_replaced_and_counted() -> None:
     assert isinstance(found, Record)
     assert "a\ufffd b\ufffd" == found.file.text
     assert line.encode() == found.file.content
-    assert [ProblemCode.SURROGATES_REPLACED] == [problem.code for problem in found.problems]
+    assert [ProblemCode.SURROGATES_REPLACED] == [problem.code for problem in found.file.problems]
 
 
 def test_a_line_that_is_not_utf8_is_guessed_and_said() -> None:

@@ -1,0 +1,139 @@
+"""Files of many records: every record comes out once, as a document or as a refusal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import BinaryIO, Final, Protocol
+
+from casework.runner.documents.document import (
+    Document,
+    ImportItem,
+    Problem,
+    ProblemCode,
+    Refusal,
+)
+from casework.runner.documents.extraction import Finding
+from casework.runner.documents.import_options import ImportOptions
+from casework.runner.documents.jsonl_records import Line, read_lines, wide_codec
+from casework.runner.documents.media import Reading
+from casework.runner.documents.reading import RawFile, make_document
+from casework.runner.documents.records import RawRecord, read_record
+from casework.runner.documents.table_rows import Table, read_table
+
+RECORD_NAME: Final = "record.json"
+"""Name of a line of JSON Lines among the originals of its case."""
+
+
+class Source(Protocol):
+    """A file to be read, wherever it lies."""
+
+    @property
+    def name(self) -> str:
+        """Return its relative path with ``/``, fit to be an id."""
+
+    @property
+    def where(self) -> str:
+        """Return the file as the user would name it."""
+
+    @property
+    def escaped(self) -> bool:
+        """Tell whether the name had to be changed to be fit."""
+
+    def open(self) -> BinaryIO | Problem:
+        """Open it for reading from its beginning; it can be wound back."""
+
+
+def read_jsonl(source: Source, stream: BinaryIO, options: ImportOptions) -> Iterator[ImportItem]:
+    """Yield a case for each line that is not blank."""
+    encoding = wide_codec(stream.read(2), options.encoding) or options.encoding
+    stream.seek(0)
+    reading = Reading(media="record", encoding=encoding, text_field=options.fields.text_field)
+    for line in read_lines(
+        stream, source.where, encoding=options.encoding, bytes_max=options.file_bytes_max
+    ):
+        if isinstance(line, Problem):
+            yield Refusal(line)
+        else:
+            yield record_item(_raw_line(line, reading), source, options)
+
+
+def read_rows(
+    source: Source, stream: BinaryIO, options: ImportOptions, *, tabs: bool
+) -> Iterator[ImportItem]:
+    """Yield a case for each row of a table; what its header lacks is said once."""
+    table = read_table(
+        stream,
+        source.where,
+        tabs=tabs,
+        encoding=options.encoding,
+        bytes_max=options.file_bytes_max,
+    )
+    if table is None:
+        return
+    problem = table if isinstance(table, Problem) else _missing_column(table, source, options)
+    if problem is not None:
+        yield Refusal(problem)
+        return
+    assert isinstance(table, Table)
+    reading = Reading(media="row", encoding=table.encoding, text_field=options.fields.text_field)
+    told: set[ProblemCode] = set()
+    for number, row in enumerate(table.rows):
+        if isinstance(row, Problem):
+            yield Refusal(row)
+            continue
+        marked = table.byte_order_mark and number == 0
+        raw = RawRecord(
+            number=row.number,
+            line=row.number,
+            name="row.tsv" if tabs else "row.csv",
+            content=row.content,
+            reading=reading,
+            findings=(_MARKED,) if marked else (),
+        )
+        yield _told_once(record_item(raw, source, options), told)
+
+
+def record_item(raw: RawRecord, source: Source, options: ImportOptions) -> ImportItem:
+    """Make a case of one record, or say why it is none."""
+    origin = RawFile(source.name, b"", source.where)
+    record = read_record(raw, origin, id_field=options.fields.id_field)
+    if isinstance(record, Problem):
+        return Refusal(record)
+    where = f"{source.where}:{raw.line}"
+    return make_document(record.case_id, [record.file], source=where, problems=record.problems)
+
+
+_MARKED: Final[Finding] = (
+    ProblemCode.BYTE_ORDER_MARK,
+    "the file begins with a byte order mark, which is no part of the record",
+)
+
+
+def _raw_line(line: Line, reading: Reading) -> RawRecord:
+    return RawRecord(
+        number=line.number,
+        line=line.number,
+        name=RECORD_NAME,
+        content=line.content,
+        reading=reading,
+        findings=(_MARKED,) if line.byte_order_mark else (),
+    )
+
+
+def _missing_column(table: Table, source: Source, options: ImportOptions) -> Problem | None:
+    for name in (options.fields.id_field, options.fields.text_field):
+        if name is not None and name not in table.header:
+            where = f"{source.where}:{table.header_line}"
+            return Problem(ProblemCode.HEADER_INVALID, where, f'has no column "{name}"')
+    return None
+
+
+def _told_once(item: ImportItem, told: set[ProblemCode]) -> ImportItem:
+    """Leave out, from the second row on, a remark that is about the table as a whole."""
+    code = ProblemCode.DELIMITER_DETECTED
+    if not isinstance(item, Document) or not any(p.code is code for p in item.problems):
+        return item
+    if code not in told:
+        told.add(code)
+        return item
+    return item.without(code)
