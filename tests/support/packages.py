@@ -135,6 +135,7 @@ def request_of(head: PackageHead, state: OperationState) -> JSONObject:
         "case_id": head.case_id,
         "package_id": head.package_id,
         "messages": [{"role": "user", "content": "The pump failed twice."}],
+        "output_schema": {"type": "object", "required": ["answer"], "maxProperties": 3},
         "phase": state.phase,
     }
     configuration: JSONObject = {"providers": ["local"], "max_attempts": state.rounds_max}
