@@ -18,6 +18,7 @@ from threading import RLock
 from typing import Final, TypeVar, assert_never
 
 from casework.checkpoints import index_schema as sql
+from casework.checkpoints.claims import EVERYBODY, Claims, Viewer
 from casework.checkpoints.fold import PackageHead
 from casework.checkpoints.index_rows import (
     Cell,
@@ -75,6 +76,7 @@ class PackageIndex:
         self._connection: sqlite3.Connection | None = None
         self._inode = 0
         self._complete = False
+        self.claims = Claims(self._transaction)
 
     def put(self, head: PackageHead) -> None:
         """Take over a package's head; the same or an older one changes nothing. Never rescans.
@@ -170,7 +172,24 @@ class PackageIndex:
 
     def due(self, now: datetime, limit: int = 1) -> list[IndexedOperation]:
         """Return what may run now, longest due first: retries, resumptions and planned work."""
-        return self._decoded(to_operation, sql.DUE, (to_ticks(now), limit))
+        return self.due_for(EVERYBODY, now, limit=limit)
+
+    def due_for(self, viewer: Viewer, now: datetime, *, limit: int) -> list[IndexedOperation]:
+        """Return what a worker may run now: due as :meth:`due` says, and in nobody else's hands."""
+        values = (to_ticks(now), viewer.worker, viewer.ticks, limit)
+        return self._decoded(to_operation, sql.DUE, values)
+
+    def ahead_for(self, viewer: Viewer, now: datetime, *, limit: int) -> list[IndexedOperation]:
+        """Return what waits for a round although, by this clock, its last one has not been yet.
+
+        Somebody has set the clock back, and the due times stored before mean nothing on it.
+        """
+        values = (to_ticks(now), viewer.worker, viewer.ticks, limit)
+        return self._decoded(to_operation, sql.AHEAD, values)
+
+    def due_between(self, first: datetime, last: datetime) -> int:
+        """Return how many operations become due from one moment until before another."""
+        return int(self._ask(sql.DUE_BETWEEN, (to_ticks(first), to_ticks(last)))[0][0] or 0)
 
     def next_due_at(self) -> datetime | None:
         """Return when the next operation may run, None if none is waiting.

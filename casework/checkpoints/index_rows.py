@@ -140,6 +140,7 @@ def operation_cells(head: PackageHead, ophash: str, state: OperationState) -> di
         "error_code": None if state.error is None else state.error.code,
         "rounds_completed": state.rounds_completed,
         "rounds_max": state.rounds_max,
+        "last_round_at": to_ticks(state.last_round_at),
         "resumed_as": state.resumed_as,
         "resumed_from": state.resumed_from,
         "verdict": None if state.review is None else state.review.verdict.value,

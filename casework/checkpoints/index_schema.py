@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-SCHEMA_VERSION: Final = "3"
+SCHEMA_VERSION: Final = "4"
 """Raise it with every change below; an index of another version is thrown away and rebuilt."""
 
 SCHEMA: Final = """
@@ -24,6 +24,9 @@ create table packages (
 
 create table unsure (case_id text primary key) without rowid;
 
+create table claims (case_id text primary key, worker text not null, until integer not null)
+without rowid;
+
 create table operations (
     case_id text not null,
     ophash text not null,
@@ -38,6 +41,7 @@ create table operations (
     rounds_completed integer not null, rounds_max integer,
     resumed_as text, resumed_from text,
     verdict text,
+    last_round_at integer,
     standing text generated always as (
         case when verdict is null then status when verdict = 'rejected' then 'ERROR'
         else 'SUCCESS' end),
@@ -45,6 +49,8 @@ create table operations (
 ) without rowid;
 
 create index operation_due on operations (due_at, position, case_id) where due_at is not null;
+create index operation_ahead on operations (last_round_at)
+    where due_at is not null and last_round_at is not null;
 create index operation_status on operations (status, case_id, ophash) where current = 1;
 create index operation_verdict on operations (case_id, ophash)
     where current = 1 and verdict is not null;
@@ -109,20 +115,20 @@ PUT_OPERATION: Final = """
 insert into operations values (
     :case_id, :ophash, :operation_id, :analysis_revision, :status, :current, :due_at, 0,
     :retry_at, :reason, :destination, :automatic_retry, :error_code,
-    :rounds_completed, :rounds_max, :resumed_as, :resumed_from, :verdict)
+    :rounds_completed, :rounds_max, :resumed_as, :resumed_from, :verdict, :last_round_at)
 on conflict (case_id, ophash) do update set
     status = excluded.status, current = excluded.current, due_at = excluded.due_at,
     retry_at = excluded.retry_at, reason = excluded.reason, destination = excluded.destination,
     automatic_retry = excluded.automatic_retry, error_code = excluded.error_code,
     rounds_completed = excluded.rounds_completed, rounds_max = excluded.rounds_max,
     resumed_as = excluded.resumed_as, resumed_from = excluded.resumed_from,
-    verdict = excluded.verdict
+    verdict = excluded.verdict, last_round_at = excluded.last_round_at
 """
 
 PLAN: Final = """
 insert into operations
 select case_id, :ophash, :operation_id, :revision, :status, 1, :due_at, :position,
-    null, null, null, null, null, 0, null, null, null, null
+    null, null, null, null, null, 0, null, null, null, null, null
 from packages
 where analysis_revision = :revision and (:case_id is null or case_id = :case_id)
     and packages.status <> 'FORGOTTEN'
@@ -159,10 +165,27 @@ operations.status, due_at, operations.retry_at, operations.reason, operations.de
 operations.automatic_retry, error_code, rounds_completed, rounds_max, resumed_from, verdict
 """
 
+_UNCLAIMED: Final = """
+not exists (select 1 from claims
+    where claims.case_id = operations.case_id and claims.worker <> ? and claims.until > ?)
+"""
+
 DUE: Final = f"""
 select {OPERATION_COLUMNS} from operations indexed by operation_due join packages using (case_id)
-where due_at is not null and due_at <= ? order by due_at, position, operations.case_id limit ?
+where due_at is not null and due_at <= ? and {_UNCLAIMED}
+order by due_at, position, operations.case_id limit ?
 """  # noqa: S608 - column names of ours
+
+AHEAD: Final = f"""
+select {OPERATION_COLUMNS} from operations indexed by operation_ahead join packages using (case_id)
+where due_at is not null and last_round_at > ? and {_UNCLAIMED}
+order by last_round_at, operations.case_id limit ?
+"""  # noqa: S608 - column names of ours
+"""What waits for its next round after one that, by the clock, has not been yet."""
+
+DUE_BETWEEN: Final = """
+select count(*) from operations where due_at >= ? and due_at < ?
+"""
 
 IN_STATUS: Final = f"""
 select {OPERATION_COLUMNS} from operations join packages using (case_id)
