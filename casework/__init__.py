@@ -25,11 +25,13 @@ if TYPE_CHECKING:
     )
     from casework.gateway.llm_gateway import LLMGateway
     from casework.prompts.prompt_builder import PromptBuilder
+    from casework.runner.case_builder import CaseBuilder
     from casework.runner.case_runner import CaseLLMRunner, OperationResult
     from casework.runner.operation import ResultStatus
     from casework.runner.pipeline import Pipeline
 
 _HOMES: Final = {
+    "CaseBuilder": "casework.runner.case_builder",
     "CaseLLMRunner": "casework.runner.case_runner",
     "CaseworkError": "casework.errors",
     "CheckpointError": "casework.errors",
@@ -50,6 +52,7 @@ _HOMES: Final = {
 }
 
 __all__ = [
+    "CaseBuilder",
     "CaseLLMRunner",
     "CaseworkError",
     "CheckpointError",
