@@ -38,7 +38,7 @@ DOORS: dict[str, set[str]] = {
     "jsonschema_rs": {"gateway/validation.py"},
     "pyarrow": {"runner/parquet_table.py"},
     "referencing": {"gateway/validation.py"},
-    "sqlite3": {"checkpoints/index.py"},
+    "sqlite3": {"checkpoints/index.py", "runtime/line/line_state.py"},
     "tomli": {"config/toml_document.py"},
     "xllamacpp": {"gateway/providers/llamacpp.py"},
 }

@@ -36,7 +36,7 @@ def test_three_cases_in_a_row_pause_the_line() -> None:
     """The third case that finds nobody closes the line, the second does not."""
     line = watch()
     fail(line, 1, 2)
-    assert line.phase is LinePhase.OPEN
+    assert line.paused_at is None
     fail(line, 3, now=7.0)
     assert line.phase is LinePhase.PAUSED
     assert line.paused_at == 7.0
@@ -47,7 +47,7 @@ def test_the_numbers_of_the_rule_take_effect() -> None:
     """Rounds and cases that are asked for are both waited for."""
     line = watch(failed_rounds=5, cases=2)
     fail(line, 1, 2, 1, 2)
-    assert line.phase is LinePhase.OPEN
+    assert line.paused_at is None
     fail(line, 1)
     assert line.phase is LinePhase.PAUSED
     patient = watch(failed_rounds=1, cases=4)
