@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from casework.checkpoints.disk import Disk
+from casework.checkpoints.records import OperationStatus
 from casework.checkpoints.timestamps import write_time
 from casework.errors import StorageError
 from casework.gateway.messages import Cost, Usage
@@ -48,6 +49,11 @@ class ExportRow:
     elapsed_ms: int | None = None
     usage: Usage | None = None
     cost: Cost | None = None
+
+    @property
+    def answered(self) -> bool:
+        """Tell whether there is an answer, be it null."""
+        return self.status == OperationStatus.SUCCESS.value or self.output is not None
 
     def to_json(self) -> JSONObject:
         """Return the row with its members always in the same order."""

@@ -32,6 +32,7 @@ DOCUMENTS = [
     ("export", "--format", "parquet", "-o", "out.parquet"),
     ("export", "--format", "html", "-o", "out.html"),
     ("export", "--format", "zip", "-o", "zips"),
+    ("diff", "first", "."),
     ("completion", "bash"),
 ]
 LINES = [

@@ -13,6 +13,7 @@ import typer
 from casework.runtime.cli import (
     again_verbs,
     demo_verb,
+    diff_verb,
     export_verb,
     import_verb,
     overview_verbs,
@@ -40,6 +41,7 @@ for _group in (
     again_verbs,
     package_verbs,
     export_verb,
+    diff_verb,
     demo_verb,
     setup_verbs,
 ):

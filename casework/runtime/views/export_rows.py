@@ -73,10 +73,15 @@ def case_rows(
         if only not in (None, state.status):
             continue
         if state.resumed_as is None or every_campaign:
-            yield _row(store, head, state)
+            yield row_of(store, head, state)
 
 
-def _row(store: CheckpointStore, head: PackageHead, state: OperationState) -> ExportRow:
+def row_of(store: CheckpointStore, head: PackageHead, state: OperationState) -> ExportRow:
+    """Return the row of one operation.
+
+    Raises:
+        CheckpointError: The package cannot be read.
+    """
     body: JSONObject = {}
     request: JSONObject = {}
     started_at: datetime | None = None

@@ -1,0 +1,225 @@
+"""What a person calls a run: an operation of the project, another project, or an exported file."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from casework.checkpoints.records import OperationState
+from casework.checkpoints.store import CheckpointStore
+from casework.errors import CheckpointError, ConfigurationError
+from casework.runner.export import ExportRow
+from casework.runner.run_diff import Answer, AnswerSpool
+from casework.runtime.project import Project
+from casework.runtime.run.operation_ids import later_campaigns, pipeline_id
+from casework.runtime.views.export_rows import row_of
+from casework.runtime.views.index_pages import every_case
+from casework.runtime.views.status_report import read_settings
+from casework.runtime.workspace import existing_store
+from casework.strict_json import InvalidJSON, JSONObject, parse, text_or_none
+
+LINE_BYTES_MAX: Final = 64 * 1024 * 1024
+_NAMES_SHOWN: Final = 20
+_DEPTH_MAX: Final = 256
+_ENDING: Final = ".jsonl"
+
+
+@dataclass(frozen=True, slots=True)
+class RunName:
+    """A run as a person named it."""
+
+    text: str
+    place: Path | None
+    """Another project's folder or an exported file; None means this project."""
+    operation_id: str | None
+    """Exactly this id; None means the answers that hold now."""
+
+
+def read_run_name(text: str) -> RunName:
+    """Tell what a person means.
+
+    A path that exists, a name that ends in ``.jsonl`` and the folder of a project are places; such
+    a place and an id behind a colon are an operation there. All else is an operation's id.
+    """
+    if _is_place(text):
+        return RunName(text, Path(text), None)
+    for at in (at for at, letter in enumerate(text) if letter == ":"):
+        if _is_place(text[:at]) and Path(text[:at]).exists() and text[at + 1 :]:
+            return RunName(text, Path(text[:at]), text[at + 1 :])
+    return RunName(text, None, text)
+
+
+def _is_place(text: str) -> bool:
+    if text.endswith(_ENDING):
+        return True
+    path = Path(text)
+    separated = text in {".", ".."} or os.sep in text or (os.altsep or os.sep) in text
+    return path.exists() if separated else (path / "runtime").is_dir()
+
+
+@dataclass(slots=True)
+class RunReader:
+    """Fills spools with the answers of runs.
+
+    Args:
+        project: Finds this project; asked only where an operation of it is meant.
+        operation_id: The pipeline's operation in projects and files that are named without one.
+    """
+
+    project: Callable[[], Project]
+    operation_id: str | None = None
+    damaged: dict[str, CheckpointError] = field(default_factory=dict)
+    """Cases whose package cannot be read, and why."""
+
+    def fill(self, spool: AnswerSpool, name: RunName) -> None:
+        """Add the answers of a run.
+
+        Raises:
+            ConfigurationError: There is no such run, or nobody said which of several operations.
+        """
+        seen: set[str] = set()
+        for row in self._rows(name, seen):
+            spool.add(
+                Answer(
+                    case_id=row.case_id,
+                    outcome=f"{row.status} {row.error}" if row.error else row.status,
+                    answered=row.answered,
+                    output=row.output,
+                )
+            )
+        if not spool.case_ids:
+            names = ", ".join(sorted(seen)[:_NAMES_SHOWN])
+            raise ConfigurationError(
+                "no case has such an operation",
+                code="operation_not_found",
+                where=name.text,
+                remedy=f"there are: {names}" if names else "nothing was run there so far",
+            )
+
+    def _rows(self, name: RunName, seen: set[str]) -> Iterator[ExportRow]:
+        if name.place is not None and not name.place.is_dir():
+            wanted = _Wanted(name, self.operation_id, (), seen)
+            yield from wanted.newest_in(_file_rows(name.place))
+            return
+        project = Project(name.place) if name.place is not None else self.project()
+        store = existing_store(project)
+        wanted = _Wanted(name, self.operation_id, _pipeline_ids(project), seen)
+        for case_id in every_case(store):
+            try:
+                row = _row(store, case_id, wanted)
+            except CheckpointError as error:
+                self.damaged[case_id] = error
+            else:
+                if row is not None:
+                    yield row
+
+
+@dataclass(slots=True)
+class _Wanted:
+    """Decides which operations belong to a run."""
+
+    name: RunName
+    operation_id: str | None
+    known: Collection[str]
+    seen: set[str]
+    stem: str | None = None
+
+    def takes(self, operation_id: str) -> bool:
+        self.seen.add(operation_id)
+        if self.name.operation_id is not None:
+            return operation_id == self.name.operation_id
+        stem = pipeline_id(operation_id, self.known)
+        if self.operation_id is not None:
+            return stem == self.operation_id
+        if self.stem not in (None, stem):
+            raise ConfigurationError(
+                f"holds several operations: {self.stem}, {stem}",
+                code="operation_not_named",
+                where=self.name.text,
+                remedy="name one with --op",
+            )
+        self.stem = stem
+        return True
+
+    def newest_in(self, rows: Iterator[ExportRow]) -> Iterator[ExportRow]:
+        """Yield those rows of a file that no other row of their case outdates."""
+        newest: dict[str, tuple[int, int]] = {}
+        for row in rows:
+            if self.takes(row.operation_id):
+                age = (row.analysis_revision, later_campaigns(row.operation_id)[1])
+                if age >= newest.get(row.case_id, age):
+                    newest[row.case_id] = age
+                    yield row
+
+
+def _row(store: CheckpointStore, case_id: str, wanted: _Wanted) -> ExportRow | None:
+    head = store.open(case_id)
+    exact = wanted.name.operation_id is not None
+    states = [
+        state
+        for state in head.operations.values()
+        if (exact or state.resumed_as is None) and wanted.takes(state.operation_id)
+    ]
+    if not states:
+        return None
+    return row_of(store, head, max(states, key=_age))
+
+
+def _age(state: OperationState) -> tuple[int, int]:
+    return state.analysis_revision, later_campaigns(state.operation_id)[1]
+
+
+def _pipeline_ids(project: Project) -> Collection[str]:
+    pipeline = read_settings(project).pipeline
+    return {spec.id for spec in pipeline.operations} if pipeline else ()
+
+
+def _file_rows(path: Path) -> Iterator[ExportRow]:
+    try:
+        with path.open("rb") as stream:
+            number = 0
+            while line := stream.readline(LINE_BYTES_MAX + 1):
+                number += 1
+                yield _file_row(line, f"{path}:{number}")
+    except OSError as error:
+        raise ConfigurationError(
+            f"cannot be read ({error.strerror or type(error).__name__})",
+            code="file_unreadable",
+            where=str(path),
+            remedy="name a file that `casework export` wrote, a project or an operation",
+        ) from None
+
+
+def _file_row(line: bytes, where: str) -> ExportRow:
+    try:
+        value = parse(line, depth_max=_DEPTH_MAX) if len(line) <= LINE_BYTES_MAX else None
+    except InvalidJSON:
+        value = None
+    if not isinstance(value, dict) or not all(
+        isinstance(value.get(name), str) for name in ("case_id", "operation_id", "status")
+    ):
+        raise ConfigurationError(
+            "is no line of a JSON Lines export",
+            code="export_line_invalid",
+            where=where,
+            remedy="name a file that `casework export --format jsonl` wrote",
+        )
+    return _as_row(value)
+
+
+def _as_row(value: JSONObject) -> ExportRow:
+    revision = value.get("analysis_revision")
+    return ExportRow(
+        case_id=str(value["case_id"]),
+        package_id="",
+        generation=0,
+        analysis_revision=revision if isinstance(revision, int) else 1,
+        operation_id=str(value["operation_id"]),
+        status=str(value["status"]),
+        output=value.get("output"),
+        output_sha256=text_or_none(value.get("output_sha256")),
+        error=text_or_none(value.get("error")),
+    )
