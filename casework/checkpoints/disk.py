@@ -168,6 +168,10 @@ class Disk:
         """Remove a file's name."""
         os.unlink(path)
 
+    def move(self, source: str, target: str) -> None:
+        """Give a file another name on the same disk, in the place of whatever has it."""
+        os.replace(source, target)
+
 
 def _read_once(path: str) -> bytes:
     descriptor = os.open(path, os.O_RDONLY | _NOFOLLOW | _NONBLOCK | _BINARY)
@@ -278,3 +282,8 @@ class ObservedDisk(Disk):
         """Remove a name, watched."""
         with self._watched(DiskCall("unlink", path)):
             super().unlink(path)
+
+    def move(self, source: str, target: str) -> None:
+        """Rename a file, watched."""
+        with self._watched(DiskCall("move", target)):
+            super().move(source, target)

@@ -11,13 +11,21 @@ from typing import Final
 from casework.checkpoints.index_rows import IndexedOperation
 from casework.checkpoints.records import OperationStatus
 from casework.checkpoints.store import CheckpointStore
-from casework.errors import LockBusy, NotDue, OperationConflict
+from casework.errors import LockBusy, NotDue
+from casework.runner.inbox import resume_under_next_id
 from casework.runtime.run.operation_ids import later_campaigns
 from casework.runtime.views.inbox import reason_of, same_reason
 from casework.runtime.views.index_pages import operations_in
 from casework.runtime.workspace import require_cases
 
 CAMPAIGNS_MAX: Final = 10_000
+
+
+def later_ids(operation_id: str) -> Iterator[str]:
+    """Yield the ids under which an operation may live on: ``op@2``, ``op@3``, ..."""
+    stem, first = later_campaigns(operation_id)
+    for number in range(first, first + CAMPAIGNS_MAX):
+        yield f"{stem}@{number}"
 
 
 class Answer(StrEnum):
@@ -88,25 +96,13 @@ def ask_again(store: CheckpointStore, operations: Iterable[IndexedOperation]) ->
 
 
 def _ask(store: CheckpointStore, operation: IndexedOperation) -> Again:
-    stem, first = later_campaigns(operation.operation_id)
-    for number in range(first, first + CAMPAIGNS_MAX):
-        try:
-            store.resume(
-                operation.case_id,
-                operation.package_id,
-                operation.operation_id,
-                new_operation_id=f"{stem}@{number}",
-            )
-        except OperationConflict as conflict:
-            if conflict.code == "already_resumed":
-                return _again(operation, Answer.RESUMED_BEFORE)
-        except NotDue:
-            return _again(operation, Answer.NOT_DUE)
-        except LockBusy:
-            return _again(operation, Answer.LOCKED)
-        else:
-            return _again(operation, Answer.ASKED_AGAIN, f"{stem}@{number}")
-    raise OperationConflict("every later id of the operation is used", where=operation.case_id)
+    try:
+        new_id = resume_under_next_id(store, operation, later_ids)
+    except NotDue:
+        return _again(operation, Answer.NOT_DUE)
+    except LockBusy:
+        return _again(operation, Answer.LOCKED)
+    return _again(operation, Answer.ASKED_AGAIN if new_id else Answer.RESUMED_BEFORE, new_id)
 
 
 def _again(operation: IndexedOperation, answer: Answer, new_id: str | None = None) -> Again:

@@ -1,0 +1,28 @@
+"""Wiring: the inbox of a project, for the command line and for whoever sweeps it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+
+from casework.checkpoints.store import CheckpointStore
+from casework.errors import PackageNotFound
+from casework.runner.inbox import InboxProcessor
+from casework.runner.inbox_folder import InboxFolder
+from casework.runtime.run.campaigns import later_ids
+
+
+def inbox_folder(store: CheckpointStore, now: Callable[[], datetime]) -> InboxFolder:
+    """Return the folders in which packages arrive.
+
+    Raises:
+        PackageNotFound: The packages do not lie in a folder.
+    """
+    if store.folder is None:
+        raise PackageNotFound("the packages do not lie in a folder", code="no_folder")
+    return InboxFolder(store.folder, now=now)
+
+
+def inbox_processor(store: CheckpointStore, now: Callable[[], datetime]) -> InboxProcessor:
+    """Return what takes packages in; its ``process_once`` is one step of blocking work."""
+    return InboxProcessor(store, inbox_folder(store, now), now=now, later_ids=later_ids)
