@@ -44,6 +44,7 @@ LINES = [
     ("audit", "a.txt"),
     ("verify",),
     ("export",),
+    ("logs",),
 ]
 ELSEWHERE = {"demo", "model install"}
 """Tried where they need no network: the demonstration below, the model in its own tests."""

@@ -16,6 +16,7 @@ from casework.runtime.cli import (
     diff_verb,
     export_verb,
     import_verb,
+    log_verb,
     overview_verbs,
     package_verbs,
     project_verbs,
@@ -42,6 +43,7 @@ for _group in (
     package_verbs,
     export_verb,
     diff_verb,
+    log_verb,
     demo_verb,
     setup_verbs,
 ):

@@ -1,0 +1,66 @@
+"""The failure log as a person asks for it."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.command_line import DOWN, YES, CommandLine, write_script
+
+
+@pytest.fixture
+def failed(cli: CommandLine) -> CommandLine:
+    """Give a project in which one answer was no JSON and nobody was there for two cases."""
+    write_script(cli.project, [{"do": "reply", "text": "no JSON"}, DOWN])
+    assert 3 == cli.imported()("run").code
+    return cli
+
+
+def test_failures_are_listed_oldest_first(failed: CommandLine) -> None:
+    """One line for each round without an answer, with who failed and how."""
+    lines = failed("logs", "--json").lines()
+    assert sorted(str(line["ts"]) for line in lines) == [line["ts"] for line in lines]
+    assert {"operation_error", "round_failed", "operation_blocked"} == {
+        line["event"] for line in lines
+    }
+    text = failed("logs").out
+    assert len(lines) + 1 == len(text.splitlines())
+    assert "desk: http_5xx (503)" in text
+
+
+def test_lines_can_be_chosen(failed: CommandLine) -> None:
+    """By case, by event, by time, and the newest of what is left."""
+    everything = failed("logs", "--json").lines()
+    blocked = failed("logs", "--event", "operation_blocked", "--json").lines()
+    case = str(blocked[0]["case_id"])
+    of_case = failed("logs", "--case", case, "--json").lines()
+    assert [line for line in everything if line["event"] == "operation_blocked"] == blocked
+    assert [line for line in everything if line["case_id"] == case] == of_case
+    assert everything[-2:] == failed("logs", "-n", "2", "--json").lines()
+    assert of_case[-1:] == failed("logs", "-n", "1", "--case", case, "--json").lines()
+    assert everything == failed("logs", "--since", "1h", "--json").lines()
+    assert [] == failed("logs", "--since", "2999-01-01", "--json").lines()
+
+
+def test_a_torn_line_is_told_and_the_others_are_shown(failed: CommandLine) -> None:
+    """Standard output stays whole."""
+    log = failed.project / "runtime" / "logs" / "llm.jsonl"
+    before = failed("logs", "--json").lines()
+    log.write_bytes(log.read_bytes() + b'{"event":"round_fai')
+    ran = failed("logs", "--json", "--quiet")
+    assert (0, before) == (ran.code, ran.lines())
+    assert "1 line skipped" in ran.err
+
+
+def test_a_project_without_failures_has_an_empty_log(cli: CommandLine) -> None:
+    """Whether it ran or not."""
+    write_script(cli.project, [YES])
+    assert (0, "") == (cli("logs").code, cli("logs").out)
+    cli.imported()("run")
+    assert (0, []) == (cli("logs").code, cli("logs", "--json").lines())
+
+
+def test_a_time_that_is_none_is_refused(cli: CommandLine) -> None:
+    """With the forms that are known."""
+    ran = cli("logs", "--since", "yesterday")
+    assert (2, "") == (ran.code, ran.out)
+    assert "[time_invalid]" in ran.err
