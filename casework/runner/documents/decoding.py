@@ -31,6 +31,10 @@ _CONTROLS: Final = re.compile(rb"[\x00-\x06\x0e-\x1a\x1c-\x1f\x7f]")
 """What no text of an old Windows program holds; bell to carriage return and escape may occur."""
 
 _DECLARED: Final = re.compile(rb"""charset\s*=\s*["']?\s*([A-Za-z0-9_.:-]{1,40})""", re.IGNORECASE)
+_NO_CHARSET: Final = re.compile(
+    r"idna|punycode|undefined|mbcs|oem|(raw[-_ ]?)?unicode[-_ ]?escape", re.IGNORECASE
+)
+"""Codecs of Python that no document is written in; some take minutes for a few kilobytes."""
 _DECLARATION_BYTES: Final = 1024
 _LATIN_LABELS: Final = frozenset({"ascii", "iso8859-1"})
 
@@ -87,6 +91,8 @@ def decode(
 
 def text_codec(name: str) -> str | None:
     """Return the normal name of a codec that makes text of bytes, or None if there is none."""
+    if _NO_CHARSET.fullmatch(name.strip()):
+        return None
     try:
         b"text".decode(name)
     except UnicodeError:

@@ -18,13 +18,12 @@ from casework.runner.documents.document import (
 )
 from casework.runner.documents.file_walk import FoundFile, fit, read_all, walk
 from casework.runner.documents.import_options import ImportOptions
-from casework.runner.documents.reading import RawFile, make_document, read_file
-from casework.runner.documents.record_files import Source, read_jsonl, read_rows
+from casework.runner.documents.media import Media, Reading, media_of
+from casework.runner.documents.reading import RawFile, make_document, read_original
+from casework.runner.documents.record_files import Source, read_jsonl, read_mails, read_rows
 
 _OTHER_FORMATS: Final[Mapping[str, str]] = {
     ".zip": "an archive; unpack it and import the folder",
-    ".eml": "a mail; save its text",
-    ".mbox": "a mailbox; save the texts of its mails",
     ".pdf": "a PDF; extract its text first",
     ".docx": "a word processor's file; save it as text",
 }
@@ -114,7 +113,11 @@ def _read_as(source: Source, stream: BinaryIO, options: ImportOptions) -> Iterat
     file_format = options.format_of(source.name)
     match file_format:
         case "files":
-            yield _read_whole(source, stream, options)
+            yield _read_whole(source, stream, options, media=media_of(source.name))
+        case "eml":
+            yield _read_whole(source, stream, options, media="mail")
+        case "mbox":
+            yield from read_mails(source, stream, options)
         case "jsonl":
             yield from read_jsonl(source, stream, options)
         case "csv" | "tsv":
@@ -123,12 +126,14 @@ def _read_as(source: Source, stream: BinaryIO, options: ImportOptions) -> Iterat
             assert_never(file_format)
 
 
-def _read_whole(source: Source, stream: BinaryIO, options: ImportOptions) -> ImportItem:
+def _read_whole(
+    source: Source, stream: BinaryIO, options: ImportOptions, *, media: Media
+) -> ImportItem:
     content = read_all(stream, source.where, bytes_max=options.file_bytes_max)
     if isinstance(content, Problem):
         return Refusal(content)
     raw = RawFile(PurePosixPath(source.name).name, content, source.where)
-    file = read_file(raw, encoding=options.encoding)
+    file = read_original(raw, Reading(media=media, encoding=options.encoding))
     if isinstance(file, Problem):
         return Refusal(file)
     remarks = []

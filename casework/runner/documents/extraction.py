@@ -9,6 +9,7 @@ from typing import TypeAlias, assert_never
 from casework.runner.documents.decoding import Decoded, Undecodable, declared_encoding, decode
 from casework.runner.documents.document import ProblemCode
 from casework.runner.documents.html_text import html_to_text
+from casework.runner.documents.mail_text import read_mail
 from casework.runner.documents.media import Reading
 from casework.runner.documents.table_text import DELIMITER_NAMES, InvalidRow, read_table_row
 from casework.strict_json import JSON, InvalidJSON, parse_replacing_surrogates
@@ -49,6 +50,8 @@ def extract(name: str, content: bytes, reading: Reading) -> Extracted | Undecoda
             return _record(content, reading)
         case "row":
             return _row(name, content, reading)
+        case "mail":
+            return _mail(name, content, reading)
         case _:
             assert_never(reading.media)
 
@@ -103,6 +106,18 @@ def _row(name: str, content: bytes, reading: Reading) -> Extracted | Undecodable
         message = f"the columns are parted by {DELIMITER_NAMES[row.delimiter]}"
         found.append((ProblemCode.DELIMITER_DETECTED, message))
     return _made(decoded, text, members=row.cells, findings=found)
+
+
+def _mail(name: str, content: bytes, reading: Reading) -> Extracted | Undecodable:
+    mail = read_mail(content, in_mailbox=name.endswith(".mbox"), encoding=reading.encoding)
+    if isinstance(mail, Undecodable):
+        return mail
+    return Extracted(
+        text=mail.text,
+        encoding=mail.encoding,
+        findings=tuple(mail.findings),
+        surrogates_replaced=mail.surrogates_replaced,
+    )
 
 
 def _made(

@@ -12,9 +12,9 @@ from casework.runner.documents.decoding import text_codec
 from casework.runner.documents.file_walk import WalkLimits
 from casework.runner.documents.records import RecordFields
 
-FileFormat: TypeAlias = Literal["files", "jsonl", "csv", "tsv"]
-"""``files`` makes one case a file, the others one a line or row."""
-ImportFormat: TypeAlias = Literal["auto", "files", "jsonl", "csv", "tsv"]
+FileFormat: TypeAlias = Literal["files", "jsonl", "csv", "tsv", "eml", "mbox"]
+"""``files`` and ``eml`` make one case a file, the others one a record."""
+ImportFormat: TypeAlias = Literal["auto", "files", "jsonl", "csv", "tsv", "eml", "mbox"]
 """``auto`` goes by the name's ending."""
 
 FILE_BYTES_MAX: Final = 16 * 1024 * 1024
@@ -25,6 +25,8 @@ _BY_SUFFIX: Final[Mapping[str, FileFormat]] = {
     ".csv": "csv",
     ".tsv": "tsv",
     ".tab": "tsv",
+    ".eml": "eml",
+    ".mbox": "mbox",
 }
 
 

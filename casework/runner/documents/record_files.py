@@ -15,13 +15,18 @@ from casework.runner.documents.document import (
 from casework.runner.documents.extraction import Finding
 from casework.runner.documents.import_options import ImportOptions
 from casework.runner.documents.jsonl_records import Line, read_lines, wide_codec
+from casework.runner.documents.mbox_mails import read_mailbox
 from casework.runner.documents.media import Reading
 from casework.runner.documents.reading import RawFile, make_document
-from casework.runner.documents.records import RawRecord, read_record
+from casework.runner.documents.records import RawRecord, Record, read_record
 from casework.runner.documents.table_rows import Table, read_table
 
 RECORD_NAME: Final = "record.json"
 """Name of a line of JSON Lines among the originals of its case."""
+
+
+MAIL_NAME: Final = "mail.mbox"
+"""Name of a mail of a mailbox, with the mailbox's own line before it."""
 
 
 class Source(Protocol):
@@ -93,13 +98,34 @@ def read_rows(
         yield _told_once(record_item(raw, source, options), told)
 
 
+def read_mails(source: Source, stream: BinaryIO, options: ImportOptions) -> Iterator[ImportItem]:
+    """Yield a case for each mail of a mailbox; their ids are numbers, whatever the fields say."""
+    reading = Reading(media="mail", encoding=options.encoding)
+    origin = RawFile(source.name, b"", source.where)
+    for mail in read_mailbox(stream, source.where, bytes_max=options.file_bytes_max):
+        if isinstance(mail, Problem):
+            yield Refusal(mail)
+            continue
+        raw = RawRecord(
+            number=mail.number,
+            line=mail.line,
+            name=MAIL_NAME,
+            content=mail.content,
+            reading=reading,
+        )
+        yield _item(read_record(raw, origin, id_field=None), f"{source.where}:{mail.line}")
+
+
 def record_item(raw: RawRecord, source: Source, options: ImportOptions) -> ImportItem:
     """Make a case of one record, or say why it is none."""
     origin = RawFile(source.name, b"", source.where)
     record = read_record(raw, origin, id_field=options.fields.id_field)
+    return _item(record, f"{source.where}:{raw.line}")
+
+
+def _item(record: Record | Problem, where: str) -> ImportItem:
     if isinstance(record, Problem):
         return Refusal(record)
-    where = f"{source.where}:{raw.line}"
     return make_document(record.case_id, [record.file], source=where, problems=record.problems)
 
 

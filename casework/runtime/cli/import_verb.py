@@ -33,6 +33,8 @@ class ImportFormat(StrEnum):
     JSONL = "jsonl"
     CSV = "csv"
     TSV = "tsv"
+    EML = "eml"
+    MBOX = "mbox"
 
 
 def register(app: typer.Typer) -> None:
