@@ -20,6 +20,7 @@ from typing import Final, TypeVar, assert_never
 from casework.checkpoints import index_schema as sql
 from casework.checkpoints.claims import EVERYBODY, Claims, Viewer
 from casework.checkpoints.fold import PackageHead
+from casework.checkpoints.index_plans import HeldRule, let_go, plan_work
 from casework.checkpoints.index_rows import (
     Cell,
     IndexCounts,
@@ -35,7 +36,7 @@ from casework.checkpoints.index_rows import (
     to_tally,
     to_ticks,
 )
-from casework.checkpoints.records import OperationStatus, PackageStatus, operation_hash
+from casework.checkpoints.records import OperationStatus, PackageStatus
 from casework.errors import StorageError
 
 _LOG = logging.getLogger(__name__)
@@ -134,25 +135,17 @@ class PackageIndex:
         """
         self._ensure()
         with self._transaction() as connection:
-            revisions = connection.execute("select distinct analysis_revision from packages")
-            for revision in [int(row[0]) for row in revisions.fetchall()]:
-                for position, operation_id in enumerate(operation_ids):
-                    waits = operation_id in held
-                    work = {
-                        "ophash": operation_hash(revision, operation_id),
-                        "operation_id": operation_id,
-                        "revision": revision,
-                        "status": (Planned.HELD if waits else Planned.READY).value,
-                        "due_at": None if waits else 0,
-                        "position": position,
-                        "case_id": case_id,
-                    }
-                    connection.execute(sql.PLAN, work)
-            if case_id is None:
-                wanted = frozenset(operation_ids)
-                for (planned,) in connection.execute(sql.PLANNED_IDS).fetchall():
-                    if planned not in wanted and not keep(planned):
-                        connection.execute(sql.TAKE_BACK, (planned,))
+            plan_work(connection, operation_ids, held=held, keep=keep, case_id=case_id)
+
+    def let_go(self, rules: Iterable[HeldRule]) -> None:
+        """Let held work go whose needs are met, in the order of the rules; opens no package."""
+        with self._transaction() as connection:
+            let_go(connection, rules)
+
+    def drop_planned(self, case_id: str, ophash: str) -> None:
+        """Take planned work of one case back; an operation that has a state is left alone."""
+        with self._transaction() as connection:
+            connection.execute(sql.DROP_PLANNED, (case_id, ophash))
 
     def set_planned(self, case_id: str, ophash: str, planned: Planned) -> None:
         """Say what planned work waits for; an operation that has a state is left alone."""

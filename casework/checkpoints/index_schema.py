@@ -144,6 +144,43 @@ update operations set status = :status, due_at = case when :status = 'READY' the
 where case_id = :case_id and ophash = :ophash and status in ('READY', 'HELD', 'SKIPPED')
 """
 
+DROP_PLANNED: Final = """
+delete from operations
+where case_id = ? and ophash = ? and status in ('READY', 'HELD', 'SKIPPED')
+"""
+
+HOLD_SKIPPED: Final = """
+update operations set status = 'HELD' where current = 1 and status = 'SKIPPED' and operation_id = ?
+"""
+
+SKIP_BEHIND: Final = """
+update operations set status = 'SKIPPED'
+where current = 1 and status = 'HELD' and operation_id = :operation_id and exists (
+    select 1 from operations needed where needed.case_id = operations.case_id
+    and needed.current = 1 and needed.status = 'SKIPPED'
+    and needed.operation_id in (select value from json_each(:needs)))
+"""
+
+_SAME_CAMPAIGNS: Final = """
+(needed.operation_id = need.value or (
+    substr(needed.operation_id, 1, length(need.value) + 1) = need.value || '@'
+    and substr(needed.operation_id, length(need.value) + 2) not glob '*[^0-9]*'))
+"""
+
+RELEASE: Final = f"""
+update operations set status = 'READY', due_at = 0
+where current = 1 and status = 'HELD' and operation_id = :operation_id
+and not exists (
+    select 1 from json_each(:needs) need where not exists (
+        select 1 from operations needed where needed.case_id = operations.case_id
+        and needed.current = 1 and needed.standing = 'SUCCESS' and {_SAME_CAMPAIGNS}))
+and (:parts is null or not exists (
+    select 1 from operations part where part.case_id = operations.case_id
+    and part.current = 1 and part.standing <> 'SUCCESS'
+    and substr(part.operation_id, 1, length(:parts)) = :parts
+    and part.operation_id glob '*#[1-9]*of[1-9]*'))
+"""  # noqa: S608 - text of ours
+
 DROP_OLD_STATES: Final = """
 delete from operations where case_id = ?
 and (status not in ('READY', 'HELD', 'SKIPPED') or analysis_revision <> ?)
