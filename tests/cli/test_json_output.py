@@ -33,6 +33,8 @@ DOCUMENTS = [
     ("export", "--format", "html", "-o", "out.html"),
     ("export", "--format", "zip", "-o", "zips"),
     ("diff", "first", "."),
+    ("config", "show"),
+    ("config", "show", "--origin"),
     ("completion", "bash"),
 ]
 LINES = [

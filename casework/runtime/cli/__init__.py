@@ -12,6 +12,7 @@ import typer
 
 from casework.runtime.cli import (
     again_verbs,
+    config_verbs,
     demo_verb,
     diff_verb,
     export_verb,
@@ -44,6 +45,7 @@ for _group in (
     export_verb,
     diff_verb,
     log_verb,
+    config_verbs,
     demo_verb,
     setup_verbs,
 ):
