@@ -8,7 +8,7 @@ from typing import Protocol
 
 from casework.gateway.round import Plan
 from casework.runner.case_runner import OperationResult
-from casework.runtime.line.dispatcher import Work
+from casework.runtime.line.work import Work
 
 
 class HoldReason(StrEnum):

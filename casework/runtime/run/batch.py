@@ -1,13 +1,14 @@
-"""The run loop: take due operations, run at most N at once, wait, and count what came of it."""
+"""The one run loop: tick the engine, wait, and count what came of it."""
 
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Final, Protocol, assert_never
+from typing import Final, Protocol
 
 from casework.checkpoints.store import CheckpointStore
 from casework.errors import (
@@ -21,16 +22,18 @@ from casework.errors import (
 from casework.gateway.clock import Clock
 from casework.runner.case_runner import OperationResult
 from casework.runner.operation import ResultStatus
-from casework.runtime.line.dispatcher import Work
+from casework.runtime.line.claimant import ClaimTimes
+from casework.runtime.line.dispatcher import Ending, Tick
 from casework.runtime.line.governor import Hold, HoldReason
+from casework.runtime.line.local_engine import EngineParts, LocalEngine
+from casework.runtime.line.work import Work
 from casework.runtime.run.calls import calls_of, cut_off_starts
 from casework.runtime.run.interruption import Interruption
 from casework.runtime.run.session_tally import SessionTally
-from casework.runtime.run.work_queue import Pause, WorkQueue
+
+_LOG = logging.getLogger(__name__)
 
 CONCURRENCY: Final = 8
-BUSY_SECONDS: Final = 0.2
-BUSY_SECONDS_MAX: Final = 5.0
 STALE_SECONDS: Final = 0.05
 WAIT_SECONDS_MAX: Final = 60.0
 """How long the loop waits before it looks at the wall clock again, which may have been set."""
@@ -48,6 +51,8 @@ class BatchEnd(StrEnum):
     """What was due has been run; some of it waits for its next round."""
     LIMIT = "limit"
     """As many rounds were run as were allowed."""
+    BUDGET = "budget"
+    """The next round could have crossed the budget."""
     INTERRUPTED = "interrupted"
     """A signal asked to stop."""
 
@@ -61,6 +66,11 @@ class BatchOptions:
     """The most rounds to begin; None is no limit."""
     once: bool = False
     """Do not wait for what becomes due later."""
+    stay: bool = False
+    """Wait for new work for ever, until a signal comes."""
+    worker: str = ""
+    """What other workers know this one by; no two are ever called the same. Empty makes one up."""
+    claims: ClaimTimes = ClaimTimes()  # noqa: RUF009 - frozen
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +90,8 @@ class BatchReport:
     end: BatchEnd = BatchEnd.SETTLED
     adopted: int = 0
     """Rounds whose outcome a crash had left complete, committed now without a call."""
+    discarded: int = 0
+    """Rounds whose result was void, because somebody else had committed or taken over."""
     problems: list[CaseProblem] = field(default_factory=list)
     problem_codes: Counter[str] = field(default_factory=Counter)
 
@@ -92,11 +104,11 @@ class Dispatch(Protocol):
 
 
 class Batch:
-    """Drive operations until nothing selected is left to do.
+    """Drive operations until nothing selected is left to do, or for ever.
 
     Args:
         store: Where the packages lie.
-        queue: What is to be run.
+        parts: What the engine works with.
         dispatch: Runs one piece of work.
         clock: The time.
         options: How far and how fast.
@@ -105,32 +117,41 @@ class Batch:
     def __init__(
         self,
         store: CheckpointStore,
-        queue: WorkQueue,
+        parts: EngineParts,
         *,
         dispatch: Dispatch,
         clock: Clock,
         options: BatchOptions,
     ) -> None:
         self._store = store
-        self._queue = queue
         self._dispatch = dispatch
         self._clock = clock
         self._options = options
-        self._tasks: set[asyncio.Task[None]] = set()
+        self.engine = LocalEngine(parts, self._one, concurrency=options.concurrency)
         self._begun = 0
-        self._busy: dict[tuple[str, str], int] = {}
+        self._elsewhere = 0
         self._left = False
         self._storage_failures = 0
         self._fatal: Exception | None = None
+        self._budget_reached = False
+        self.hold: Hold | None = None
+        """What holds the line back at this moment."""
+        self.next_seconds: float | None = None
+        """When the next work is due, as known at the last look."""
         self.report = BatchReport(SessionTally(clock.monotonic()))
 
     @property
     def running(self) -> int:
         """Return how many operations are being worked on at this moment."""
-        return len(self._tasks)
+        return self.engine.running
+
+    @property
+    def left_locked(self) -> int:
+        """Return how many operations were last seen in another worker's hands."""
+        return self.engine.locked + self._elsewhere
 
     async def run(self, interruption: Interruption) -> BatchReport:
-        """Work until settled, limited, or interrupted.
+        """Work until settled, limited, held back for good, or interrupted.
 
         The first signal lets running rounds end; the second cancels them, and what they were
         doing is left as after a crash.
@@ -140,114 +161,127 @@ class Batch:
                 or the disk. Running rounds were let end.
         """
         events = (interruption.stopping, interruption.leaving)
-        signals = [asyncio.create_task(_until(event)) for event in events]
+        signals = [asyncio.create_task(self._wake_on(event)) for event in events]
         try:
-            while True:
-                pause = self._begin(interruption)
-                if not self._tasks and self._ended(pause, interruption):
-                    break
-                await self._wait(pause, [signal for signal in signals if not signal.done()])
-                if interruption.leaving.is_set():
-                    break
+            with self.engine.at_work():
+                try:
+                    await self._work(interruption)
+                finally:
+                    await self.engine.abandon()
         finally:
-            await _cancel([*signals, *self._tasks])
+            await _cancel(signals)
         if interruption.stopping.is_set():
             self.report.end = BatchEnd.INTERRUPTED
         if self._fatal is not None:
             raise self._fatal
         return self.report
 
-    def _begin(self, interruption: Interruption) -> Pause:
-        """Begin as much due work as there is room for; return why no more was begun."""
-        while len(self._tasks) < self._options.concurrency:
-            if self._fatal or interruption.stopping.is_set() or self._limit_reached():
-                return Pause(None)
-            try:
-                work = self._queue.take()
-            except CheckpointError as error:
-                self._fatal = error
-                continue
-            match work:
-                case Pause():
-                    return work
-                case Work():
-                    self._begun += 1
-                    task = asyncio.create_task(self._one(work))
-                    self._tasks.add(task)
-                    task.add_done_callback(self._tasks.discard)
-                case _:
-                    assert_never(work)
-        return Pause(None)
+    async def _work(self, interruption: Interruption) -> None:
+        while not interruption.leaving.is_set():
+            tick = await self._tick(interruption)
+            self._begun += len(tick.begun)
+            self.hold, self.next_seconds = tick.hold, tick.next_seconds
+            self._elsewhere = tick.elsewhere
+            if not self.engine.running and self._ended(tick, interruption):
+                return
+            await self._wait(tick)
 
-    def _ended(self, pause: Pause, interruption: Interruption) -> bool:
+    async def _tick(self, interruption: Interruption) -> Tick:
+        """Begin as much due work as there is room for, unless the loop is to end."""
+        limit = self._options.limit
+        most = None if limit is None else limit - self._begun
+        over = self._fatal or interruption.stopping.is_set() or self._budget_reached
+        if over or most == 0:
+            self.engine.ended.clear()
+            return Tick()
+        try:
+            return await self.engine.tick(most)
+        except CheckpointError as error:
+            self._fatal = error
+            return Tick()
+
+    def _ended(self, tick: Tick, interruption: Interruption) -> bool:
         """Tell whether the loop is over, now that nothing runs."""
         if self._fatal or interruption.stopping.is_set():
             return True
-        if self._limit_reached():
+        if self._options.limit is not None and self._begun >= self._options.limit:
             self.report.end = BatchEnd.LIMIT
             return True
-        waiting = pause.seconds is not None
-        if self._options.once and not pause.held:
+        if self._options.stay or self.engine.ended.is_set():
+            return False
+        if self._budget_reached or (tick.hold and tick.hold.reason is HoldReason.BUDGET):
+            self.report.end = BatchEnd.BUDGET
+            return True
+        waiting = tick.next_seconds is not None or tick.hold is not None
+        if self._options.once and (tick.hold or not tick.postponed):
             if waiting or self._left:
                 self.report.end = BatchEnd.ONCE
             return True
         return not waiting
 
-    def _limit_reached(self) -> bool:
-        limit = self._options.limit
-        return limit is not None and self._begun >= limit
-
-    async def _wait(self, pause: Pause, signals: list[asyncio.Task[None]]) -> None:
-        """Wait until a task ends, something may be due, or a signal comes."""
-        timers: list[asyncio.Task[None]] = []
-        if pause.seconds is not None and (pause.held or not self._options.once):
-            timers = [asyncio.create_task(_nap(self._clock, pause.seconds))]
+    async def _wait(self, tick: Tick) -> None:
+        """Wait until a round ends, something may be due, or a signal comes."""
+        if self.engine.ended.is_set():
+            return
+        seconds = tick.next_seconds
+        if seconds is None and tick.hold is not None:
+            seconds = WAIT_SECONDS_MAX
+        if seconds is None or (self._options.once and not tick.postponed):
+            await self.engine.ended.wait()
+            return
+        waits = (
+            asyncio.create_task(self.engine.ended.wait()),
+            asyncio.create_task(_nap(self._clock, seconds)),
+        )
         try:
-            waits = (*self._tasks, *signals, *timers)
             await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            await _cancel(timers)
+            await _cancel(waits)
 
-    async def _one(self, work: Work) -> None:
+    async def _one(self, work: Work) -> Ending:
         """Run one piece of work and decide what becomes of it."""
         try:
             result = await self._dispatch(work)
             if isinstance(result, Hold):
-                self._held_back(work, result)
-                return
+                return self._held_back(result)
             self._storage_failures = 0
-            self._busy.pop(work.key, None)
-            await self._count(work, result)
-        except LockBusy:
-            self._locked(work)
-        except StaleGeneration:
-            self._queue.hold(work, STALE_SECONDS)
-        except ConfigurationError as error:
-            self._fatal = error
-            self._queue.done(work)
-        except StorageError as error:
-            await self._refused_by_disk(work, error)
+            return await self._count(work, result)
         except CaseworkError as error:
-            self._problem(work, error)
+            return await self._failed(work, error)
         except Exception as error:  # noqa: BLE001 - a task's edge: raised again by run()
             self._fatal = error
-            self._queue.done(work)
+        return Ending()
 
-    async def _count(self, work: Work, result: OperationResult) -> None:
+    async def _failed(self, work: Work, error: CaseworkError) -> Ending:
+        """Decide whether to come back to work, to leave it, or to stop everything."""
+        match error:
+            case LockBusy():
+                self._begun -= 1
+                self._left = self._left or self._options.once
+                return Ending(locked=True, leave=self._options.once)
+            case StaleGeneration():
+                return self._stale(work, error)
+            case ConfigurationError():
+                self._fatal = error
+                return Ending()
+            case StorageError():
+                return await self._refused_by_disk(work, error)
+            case _:
+                return self._problem(work, error)
+
+    async def _count(self, work: Work, result: OperationResult) -> Ending:
         if result.reused or result.status is ResultStatus.DEFERRED:
             # The index did not know; another worker, or a crash, was faster than it.
             await asyncio.to_thread(self._refresh, work.case_id)
         if result.status is ResultStatus.DEFERRED:
             self._begun -= 1
             due_at = result.due_at or self._clock.now()
-            self._later(work, (due_at - self._clock.now()).total_seconds())
-            return
+            return self._later((due_at - self._clock.now()).total_seconds())
         if result.outcome is not None and not result.reused:
             self._tell(result)
         if result.status is ResultStatus.RETRY_PENDING and self._options.once:
-            self._later(work, 0.0)
-        else:
-            self._queue.done(work)
+            return self._later(0.0)
+        return Ending()
 
     def _tell(self, result: OperationResult) -> None:
         tally = self.report.tally
@@ -258,33 +292,39 @@ class Batch:
             reason = result.error.code if result.error else None
             tally.completed(self._clock.monotonic(), reason)
 
-    def _later(self, work: Work, seconds: float) -> None:
+    def _later(self, seconds: float) -> Ending:
         """Come back to work after a while; a run that goes over everything once leaves it."""
         if self._options.once:
             self._left = True
-            self._queue.give_up(work)
-        else:
-            self._queue.hold(work, seconds)
+            return Ending(leave=True)
+        return Ending(again_seconds=max(seconds, 0.0))
 
-    def _held_back(self, work: Work, hold: Hold) -> None:
+    def _held_back(self, hold: Hold) -> Ending:
         """Leave work that a person cancelled; come back to what is held for another reason."""
         self._begun -= 1
         if hold.reason is HoldReason.CANCELLED:
-            self._queue.give_up(work)
-        else:
-            self._later(work, WAIT_SECONDS_MAX if hold.seconds is None else hold.seconds)
+            return Ending(leave=True)
+        if hold.reason is HoldReason.BUDGET and not self._options.stay:
+            self._budget_reached = True
+            return Ending()
+        return self._later(WAIT_SECONDS_MAX if hold.seconds is None else hold.seconds)
 
-    def _locked(self, work: Work) -> None:
-        """Come back to a case that another worker holds, each time a little later."""
-        tries = self._busy.get(work.key, 0)
-        self._busy[work.key] = tries + 1
-        self._begun -= 1
-        self._later(work, min(BUSY_SECONDS * 2**tries, BUSY_SECONDS_MAX))
+    def _stale(self, work: Work, error: StaleGeneration) -> Ending:
+        """Tell that a result was void, and look again at what the operation has become."""
+        self.report.discarded += 1
+        _LOG.warning(
+            "a result was discarded: case %s, %s [%s]",
+            work.case_id,
+            work.operation_id,
+            error.code,
+            extra={"action": "result_discarded", "case_id": work.case_id, "code": error.code},
+        )
+        return Ending(again_seconds=STALE_SECONDS)
 
-    async def _refused_by_disk(self, work: Work, error: StorageError) -> None:
+    async def _refused_by_disk(self, work: Work, error: StorageError) -> Ending:
         """Go on without this case if the ground still bears, stop everything if it does not."""
         self._storage_failures += 1
-        self._problem(work, error)
+        ending = self._problem(work, error)
         try:
             if self._storage_failures < STORAGE_FAILURES_MAX:
                 await asyncio.to_thread(self._store.prove)
@@ -292,31 +332,27 @@ class Batch:
                 self._fatal = error
         except CheckpointError as ground:
             self._fatal = ground
+        return ending
 
-    def _problem(self, work: Work, error: CaseworkError) -> None:
-        self._queue.give_up(work)
+    def _problem(self, work: Work, error: CaseworkError) -> Ending:
         self.report.problem_codes[error.code] += 1
         if len(self.report.problems) < PROBLEMS_KEPT:
             self.report.problems.append(CaseProblem(work.case_id, work.operation_id, error))
+        return Ending(leave=True)
 
     def _refresh(self, case_id: str) -> None:
         self._store.index.put(self._store.open(case_id))
 
-    @property
-    def left_locked(self) -> int:
-        """Return how many operations were last seen in another worker's hands."""
-        return len(self._busy)
-
-
-async def _until(event: asyncio.Event) -> None:
-    await event.wait()
+    async def _wake_on(self, event: asyncio.Event) -> None:
+        await event.wait()
+        self.engine.wake()
 
 
 async def _nap(clock: Clock, seconds: float) -> None:
     await clock.sleep(min(seconds, WAIT_SECONDS_MAX))
 
 
-async def _cancel(tasks: Sequence[asyncio.Task[None]]) -> None:
+async def _cancel(tasks: Sequence[asyncio.Task[object]]) -> None:
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)

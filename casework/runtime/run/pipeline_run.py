@@ -15,14 +15,16 @@ from casework.checkpoints.records import OperationStatus
 from casework.errors import CheckpointError, InvalidRequest, OperationConflict
 from casework.runner.case_runner import OperationResult
 from casework.runner.pipeline import Pipeline
-from casework.runtime.line.dispatcher import Work
+from casework.runtime.line.claimant import Claimant, new_worker
+from casework.runtime.line.due_queue import DueQueue
 from casework.runtime.line.governor import Governor, Hold, OpenLine
+from casework.runtime.line.local_engine import EngineParts
+from casework.runtime.line.work import Work
 from casework.runtime.run.batch import Batch, BatchOptions, BatchReport
 from casework.runtime.run.interruption import Interruption
 from casework.runtime.run.operation_ids import pipeline_id
 from casework.runtime.run.requests import NamedText, RequestBuilder
 from casework.runtime.run.state_counts import StateCounts, of_index, of_operations
-from casework.runtime.run.work_queue import WorkQueue
 from casework.runtime.views.index_pages import every_operation
 from casework.runtime.workspace import Workspace, require_cases
 
@@ -78,16 +80,18 @@ class PipelineRun:
         self._executor = ThreadPoolExecutor(threads, thread_name_prefix="casework")
         self._runner = workspace.runner(self._executor)
         self._index = workspace.store.index
-        queue = WorkQueue(
+        claimant = Claimant(workspace.store, options.worker or new_worker(), options.claims)
+        queue = DueQueue(
             self._index,
             workspace.clock,
+            claimant=claimant,
             operations=self._specs,
             cases=self.cases,
             replan=self._plan,
         )
         self.batch = Batch(
             workspace.store,
-            queue,
+            EngineParts(workspace.store, queue, claimant, workspace.clock, self.governor),
             dispatch=self._dispatch,
             clock=workspace.clock,
             options=options,
