@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from casework.runner.case_builder import CaseBuilder
     from casework.runner.case_runner import CaseLLMRunner, OperationResult
     from casework.runner.operation import ResultStatus
-    from casework.runner.pipeline import Pipeline
+    from casework.runner.pipeline import Operation, Pipeline
 
 _HOMES: Final = {
     "CaseBuilder": "casework.runner.case_builder",
@@ -41,6 +41,7 @@ _HOMES: Final = {
     "GatewayError": "casework.errors",
     "LLMGateway": "casework.gateway.llm_gateway",
     "LockBusy": "casework.errors",
+    "Operation": "casework.runner.pipeline",
     "OperationConflict": "casework.errors",
     "OperationResult": "casework.runner.case_runner",
     "Pipeline": "casework.runner.pipeline",
@@ -62,6 +63,7 @@ __all__ = [
     "GatewayError",
     "LLMGateway",
     "LockBusy",
+    "Operation",
     "OperationConflict",
     "OperationResult",
     "Pipeline",

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 from casework.runner.glob_patterns import compile_glob, glob_matches
+from casework.strict_json import JSON
 
 ALL_TEXT: Final = "text"
 """The word that selects the text of every original."""
@@ -29,13 +30,32 @@ class PackageFile(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class DataSelector:
-    """Patterns over the names of originals and, beginning with ``case/``, over products.
+class OutputSelector:
+    """A part of the answer of an earlier operation."""
 
-    No patterns select the text of every original.
+    operation: str
+    pointer: str
+    """JSON Pointer into the answer; the empty one is the whole."""
+
+    @property
+    def name(self) -> str:
+        """Return what stands over the part in the prompt."""
+        return f"{self.operation} {self.pointer}".rstrip()
+
+
+@dataclass(frozen=True, slots=True)
+class DataSelector:
+    """What an operation reads, in order; nothing at all selects the text of every original.
+
+    A text is a pattern over the names of originals or, beginning with ``case/``, over products.
     """
 
-    patterns: tuple[str, ...] = ()
+    entries: tuple[str | OutputSelector, ...] = ()
+
+    @property
+    def outputs(self) -> tuple[OutputSelector, ...]:
+        """Return the parts of earlier answers."""
+        return tuple(entry for entry in self.entries if isinstance(entry, OutputSelector))
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +79,32 @@ def check_pattern(pattern: str) -> str | None:
     return None
 
 
+def select(
+    selector: DataSelector, files: Sequence[PackageFile]
+) -> tuple[TextPart | OutputSelector, ...]:
+    """Return what is to be read, entry by entry: the texts by name, and parts of earlier answers.
+
+    Args:
+        selector: What the operation asks for.
+        files: The files that the package's first commit named.
+    """
+    if not selector.entries:
+        return select_texts(selector, files)
+    chosen: list[TextPart | OutputSelector] = []
+    for entry in selector.entries:
+        if isinstance(entry, OutputSelector):
+            chosen.append(entry)
+        else:
+            texts = select_texts(DataSelector((entry,)), files)
+            chosen.extend(text for text in texts if text not in chosen)
+    return tuple(chosen)
+
+
+def output_text(value: JSON) -> str:
+    """Write a value as it stands in a prompt: the same value always gives the same letters."""
+    return json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False)
+
+
 def select_texts(selector: DataSelector, files: Sequence[PackageFile]) -> tuple[TextPart, ...]:
     """Return the texts to read, pattern by pattern, by name within one, none of them twice.
 
@@ -73,10 +119,12 @@ def select_texts(selector: DataSelector, files: Sequence[PackageFile]) -> tuple[
     made = {name.removeprefix("text/"): path for name, path in products if _is_text(name)}
     texts = [TextPart(name, made.get(f"{name}.txt", path)) for name, path in originals]
     others = [TextPart(f"{_PRODUCTS}{name}", path) for name, path in products]
-    if not selector.patterns:
+    if not selector.entries:
         return tuple(texts)
     chosen: dict[str, TextPart] = {}
-    for pattern in selector.patterns:
+    for pattern in selector.entries:
+        if isinstance(pattern, OutputSelector):
+            continue
         among = others if pattern.startswith(_PRODUCTS) else texts
         for part in among:
             if glob_matches(pattern, part.name):

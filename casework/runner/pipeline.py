@@ -2,68 +2,100 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from types import MappingProxyType
-from typing import Final
+from typing import Any, Final, TypedDict, Unpack
+
+from pydantic import ValidationError
 
 from casework.config.privacy_profile import PrivacyProfile
-from casework.config.toml_document import TomlDocument, one_line
+from casework.config.settings_problems import first_problem
+from casework.config.toml_document import TomlDocument
 from casework.config.toml_places import Path as KeyPath
-from casework.errors import ConfigurationError, InvalidRequest
-from casework.gateway.validation import compile_schema
-from casework.runner.data_selection import DataSelector
-from casework.runner.pipeline_settings import OperationSettings, PipelineSettings
-from casework.strict_json import JSON, InvalidJSON, JSONObject, parse
+from casework.errors import ConfigurationError
+from casework.gateway.messages import OnInvalidOutput
+from casework.runner.graph import in_order
+from casework.runner.operation_assembly import Assembly, Source
+from casework.runner.operation_spec import OperationSpec
+from casework.runner.pipeline_settings import PipelineSettings
 
-FILE_BYTES_MAX: Final = 1024 * 1024
-"""Largest task, template or schema file."""
-
-_TEMPLATE_FILE_ENDING: Final = ".txt"
+ENGINE: Final = "jsonschema-rs"
 
 
-@dataclass(frozen=True, slots=True)
-class TemplateSource:
-    """Which prompt template an operation uses; the prompts floor reads it."""
+class OperationOptions(TypedDict, total=False):
+    """What an operation may say, under the names of the pipeline file."""
 
-    name: str
-    """Name of a built-in template, or the stem of a file."""
-    content: bytes | None
-    """The file's bytes; None for a built-in template."""
-    where: str
-    """The file, or the place in the pipeline that names the template, for errors."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OperationSpec:
-    """One operation, complete: nothing is read from files any more."""
-
-    id: str
-    template: TemplateSource
+    uses: str
+    needs: Sequence[str]
+    when: Mapping[str, object] | Sequence[Mapping[str, object]]
     task: str
-    output_schema: JSONObject = field(repr=False)
+    task_file: str
+    output_schema: Mapping[str, object] | str
     schema_name: str
-    data: DataSelector
-    privacy_profile: PrivacyProfile | None
-    parameters: Mapping[str, JSON]
-    input_bytes_max: int
-    """Longest data, in UTF-8, that is sent."""
-    pages_with_text_min: float
-    """Least share of pages with text."""
-    where: str
-    """The operation's place in its file."""
+    template: str
+    data: str | Sequence[str | Mapping[str, str]]
+    privacy_profile: PrivacyProfile | str
+    parameters: Mapping[str, object]
+    max_input_bytes: int
+    min_pages_with_text: float
+    max_attempts: int
+    retry_delay_seconds: float
+    timeout_seconds: float
+    on_invalid_output: OnInvalidOutput | str
+    chunk: Mapping[str, int]
+    merge_task: str
 
 
-@dataclass(frozen=True, slots=True)
+class Operation:
+    """One operation written in code, under the names that a pipeline file uses.
+
+    Nothing is checked before it becomes part of a :class:`Pipeline`.
+
+    Args:
+        id: The operation's id in every case.
+        options: What the ``[[operations]]`` table would say.
+    """
+
+    def __init__(self, id: str, **options: Unpack[OperationOptions]) -> None:  # noqa: A002
+        self.table: Mapping[str, object] = {"id": id, **options}
+
+
+@dataclass(frozen=True, slots=True, init=False)
 class Pipeline:
-    """Operations in the order in which they are run for each case."""
+    """Operations in the order in which they are run for each case.
+
+    Each stands behind those that it needs; otherwise the order is that in which they were given.
+
+    Args:
+        name: What people call the pipeline.
+        operations: What to run over each case.
+        folder: Where relative names of files lead from.
+        engine: Which engine must accept the output schemas.
+
+    Raises:
+        ConfigurationError: An operation cannot be used, or they need each other in a circle. One
+            line: which setting of which operation, what is wrong and the way out.
+    """
 
     name: str
     operations: tuple[OperationSpec, ...]
 
+    def __init__(
+        self,
+        name: str,
+        operations: Sequence[Operation],
+        *,
+        folder: Path | None = None,
+        engine: str = ENGINE,
+    ) -> None:
+        source = _Code("pipeline")
+        values = {"name": name, "operations": [_plain(one.table) for one in operations]}
+        settings = source.as_model(values)
+        _fill(self, settings.name, _assemble(settings, source, folder or Path(), engine))
+
     @classmethod
-    def load(cls, path: str | Path, *, engine: str = "jsonschema-rs") -> Pipeline:
+    def load(cls, path: str | Path, *, engine: str = ENGINE) -> Pipeline:
         """Read a pipeline file and every file that it names, relative to its own folder.
 
         Args:
@@ -74,7 +106,7 @@ class Pipeline:
             ConfigurationError: Something in it cannot be used. One line: file, line, column, what
                 is wrong and the way out.
         """
-        return _assemble(TomlDocument.read(Path(path)), Path(path).parent, engine)
+        return cls._of(TomlDocument.read(Path(path)), Path(path).parent, engine)
 
     @classmethod
     def parse(
@@ -83,14 +115,14 @@ class Pipeline:
         *,
         folder: Path,
         source: str = "pipeline",
-        engine: str = "jsonschema-rs",
+        engine: str = ENGINE,
     ) -> Pipeline:
         """Read a pipeline from a text; ``source`` names it in errors.
 
         Raises:
             ConfigurationError: As :meth:`load` does.
         """
-        return _assemble(TomlDocument.parse(text, name=source), folder, engine)
+        return cls._of(TomlDocument.parse(text, name=source), folder, engine)
 
     def operation(self, operation_id: str) -> OperationSpec:
         """Return the operation of an id.
@@ -107,114 +139,64 @@ class Pipeline:
             remedy=f"its operations are {', '.join(spec.id for spec in self.operations)}",
         )
 
+    @classmethod
+    def _of(cls, document: TomlDocument, folder: Path, engine: str) -> Pipeline:
+        settings = document.as_model(PipelineSettings)
+        made = cls.__new__(cls)
+        _fill(made, settings.name, _assemble(settings, document, folder, engine))
+        return made
 
-def _assemble(document: TomlDocument, folder: Path, engine: str) -> Pipeline:
-    settings = document.as_model(PipelineSettings)
-    operations = tuple(
-        _Assembly(document, folder, ("operations", index)).operation(operation, engine)
+
+def _fill(pipeline: Pipeline, name: str, operations: tuple[OperationSpec, ...]) -> None:
+    object.__setattr__(pipeline, "name", name)
+    object.__setattr__(pipeline, "operations", operations)
+
+
+def _assemble(
+    settings: PipelineSettings, source: Source, folder: Path, engine: str
+) -> tuple[OperationSpec, ...]:
+    assemblies = {
+        operation.id: Assembly(source, folder, ("operations", index))
         for index, operation in enumerate(settings.operations)
-    )
-    return Pipeline(settings.name, operations)
+    }
+    specs = {
+        operation.id: assemblies[operation.id].operation(operation, engine)
+        for operation in settings.operations
+    }
+    for operation_id, spec in specs.items():
+        assemblies[operation_id].refuse_places_without_answers(spec, specs)
+    order = in_order({operation_id: spec.needs for operation_id, spec in specs.items()})
+    return tuple(specs[operation_id] for operation_id in order)
 
 
 @dataclass(frozen=True, slots=True)
-class _Assembly:
-    """Puts one operation together out of its table and the files that the table names."""
+class _Code:
+    """Settings that were written in code; places are named as the code writes them."""
 
-    document: TomlDocument
-    folder: Path
-    table: KeyPath
+    name: str
 
-    def operation(self, settings: OperationSettings, engine: str) -> OperationSpec:
-        return OperationSpec(
-            id=settings.id,
-            template=self._template(settings.template),
-            task=self._task(settings),
-            output_schema=self._schema(settings.output_schema, engine),
-            schema_name=settings.schema_name,
-            data=DataSelector(settings.data),
-            privacy_profile=settings.privacy_profile,
-            parameters=MappingProxyType(settings.parameters.given()),
-            input_bytes_max=settings.input_bytes_max,
-            pages_with_text_min=settings.pages_with_text_min,
-            where=self._where(),
-        )
+    def problem(self, path: KeyPath, message: str, remedy: str | None = None) -> ConfigurationError:
+        steps = (f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)
+        return ConfigurationError(message, where=f"{self.name}{''.join(steps)}", remedy=remedy)
 
-    def _template(self, name: str) -> TemplateSource:
-        if not name.endswith(_TEMPLATE_FILE_ENDING):
-            return TemplateSource(name, None, self._where("template"))
-        path, content = self._read(name, "template")
-        return TemplateSource(path.stem, content, one_line(str(path)))
-
-    def _task(self, settings: OperationSettings) -> str:
-        if settings.task_file is None:
-            assert settings.task is not None, "the model demands one of the two"
-            return settings.task
-        path, content = self._read(settings.task_file, "task_file")
+    def as_model(self, values: Mapping[str, object]) -> PipelineSettings:
         try:
-            task = content.decode("utf-8-sig").strip("\r\n")
-        except UnicodeDecodeError:
-            raise self._in_file(path, "is not UTF-8", "save it as UTF-8") from None
-        if not task.strip():
-            raise self._in_file(path, "is blank", "say in it what is wanted")
-        return task
+            return PipelineSettings.model_validate(values, by_alias=True, by_name=False)
+        except ValidationError as error:
+            path, message, remedy = first_problem(error, PipelineSettings, _order)
+        raise self.problem(path, message, remedy)
 
-    def _schema(self, named: JSON, engine: str) -> JSONObject:
-        place, schema = self._where("output_schema"), named
-        if isinstance(named, str):
-            path, content = self._read(named, "output_schema")
-            place = one_line(str(path))
-            schema = self._parsed(path, content)
-        if not isinstance(schema, dict):
-            raise ConfigurationError(
-                "a schema must be a JSON object", code="schema_not_allowed", where=place
-            )
-        try:
-            compile_schema(schema, engine=engine)
-        except InvalidRequest as error:
-            inside = f"{error.where}: " if error.where else ""
-            raise ConfigurationError(
-                f"{inside}{error.message}", code=error.code, where=place, remedy=error.remedy
-            ) from None
-        return schema
 
-    def _parsed(self, path: Path, content: bytes) -> JSON:
-        try:
-            return parse(content.removeprefix(b"\xef\xbb\xbf"))
-        except InvalidJSON as error:
-            place = one_line(str(path)) + (f":{error.line}:{error.column}" if error.line else "")
-            raise ConfigurationError(
-                f"is not strict JSON ({error.reason})",
-                code="schema_not_allowed",
-                where=place,
-                remedy="correct the file",
-            ) from None
+def _order(path: KeyPath) -> int:
+    return next((part for part in path if isinstance(part, int)), -1)
 
-    def _read(self, name: str, key: str) -> tuple[Path, bytes]:
-        path = self.folder / name
-        if path.exists() and not path.is_file():
-            raise self._problem(key, f"{key} names no regular file", "name a file")
-        try:
-            with path.open("rb") as stream:
-                content = stream.read(FILE_BYTES_MAX + 1)
-        except (OSError, ValueError) as error:
-            reason = getattr(error, "strerror", None) or type(error).__name__
-            raise self._problem(
-                key,
-                f"{key} names a file that cannot be read: {reason}",
-                "a relative path is taken from the pipeline's own folder",
-            ) from None
-        if len(content) > FILE_BYTES_MAX:
-            raise self._problem(
-                key, f"{key} names a file of more than {FILE_BYTES_MAX} bytes", "shorten it"
-            )
-        return path, content
 
-    def _where(self, key: str = "id") -> str:
-        return self._problem(key, "", "").where or self.document.name
-
-    def _problem(self, key: str, message: str, remedy: str) -> ConfigurationError:
-        return self.document.problem((*self.table, key), message, remedy)
-
-    def _in_file(self, path: Path, message: str, remedy: str) -> ConfigurationError:
-        return ConfigurationError(message, where=one_line(str(path)), remedy=remedy)
+def _plain(value: Any) -> Any:
+    """Copy mappings and sequences into the kinds that a TOML reader makes."""
+    match value:
+        case Mapping():
+            return {name: _plain(item) for name, item in value.items()}
+        case list() | tuple():
+            return [_plain(item) for item in value]
+        case _:
+            return value

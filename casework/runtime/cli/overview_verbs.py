@@ -15,7 +15,7 @@ from casework.strict_json import JSON
 if TYPE_CHECKING:
     from collections import Counter
 
-    from casework.runner.pipeline import OperationSpec
+    from casework.runner.operation_spec import OperationSpec
 
 
 class By(StrEnum):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from casework.checkpoints.store import CheckpointStore
 from casework.config.privacy_profile import PrivacyProfile
@@ -13,7 +13,8 @@ from casework.gateway.messages import LLMRequest
 from casework.prompts import PromptBuilder, PromptTemplate
 from casework.runner.data_selection import TextPart, join_texts, select_texts
 from casework.runner.documents.coverage import Coverage, measure
-from casework.runner.pipeline import OperationSpec, Pipeline, TemplateSource
+from casework.runner.operation_spec import OperationSpec, TemplateSource
+from casework.runner.pipeline import Pipeline
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,9 +23,12 @@ class PreparedRequest:
 
     request: LLMRequest
     rejection: FailureKind | None
-    """``empty_input`` or ``context_too_long`` where the input itself rules an answer out."""
+    """Why the input itself rules an answer out: ``empty_input``, ``context_too_long`` or
+    ``data_missing``."""
     coverage: Coverage
     """Real characters and pages of the data."""
+    generation: int | None = None
+    """Of the package, where the request rests on what other operations had come to by then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,10 +65,22 @@ class RequestBuilder:
             CheckpointError: The package cannot be read.
         """
         parts = select_texts(spec.data, store.files(case_id))
-        return self.build(spec, [_read(store, case_id, part) for part in parts])
+        return self.build(spec, [read_text(store, case_id, part) for part in parts])
 
-    def build(self, spec: OperationSpec, texts: Sequence[NamedText]) -> PreparedRequest:
+    def refused(self, spec: OperationSpec, kind: FailureKind) -> PreparedRequest:
+        """Return a request without data that is to be rejected, with the request on record."""
+        prepared = self.build(spec, [])
+        return replace(prepared, rejection=kind)
+
+    def build(
+        self, spec: OperationSpec, texts: Sequence[NamedText], *, is_part: bool = False
+    ) -> PreparedRequest:
         """Build the operation's request from texts already at hand.
+
+        Args:
+            spec: The operation.
+            texts: Its data.
+            is_part: Whether this is a part of a document that was judged as a whole.
 
         Raises:
             InvalidRequest: Task, schema or parameters cannot be sent.
@@ -81,7 +97,9 @@ class RequestBuilder:
             schema_name=spec.schema_name,
             allow_empty=True,
         )
-        return PreparedRequest(request, _rejection(spec, data, coverage), coverage)
+        request = replace(request, limits=spec.limits)
+        rejection = None if is_part else _rejection(spec, data, coverage)
+        return PreparedRequest(request, rejection, coverage)
 
 
 def _template(source: TemplateSource) -> PromptTemplate:
@@ -96,7 +114,13 @@ def _template(source: TemplateSource) -> PromptTemplate:
         ) from None
 
 
-def _read(store: CheckpointStore, case_id: str, part: TextPart) -> NamedText:
+def read_text(store: CheckpointStore, case_id: str, part: TextPart) -> NamedText:
+    """Read one text of a case.
+
+    Raises:
+        InvalidRequest: It is no UTF-8 text; code ``data_invalid``.
+        CheckpointError: The package cannot be read.
+    """
     content = store.read_file(case_id, part.path)
     try:
         return NamedText(part.name, content.decode("utf-8"))

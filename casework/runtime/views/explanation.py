@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from casework.config.privacy_profile import PrivacyProfile
 from casework.gateway.privacy import Eligibility, EligibilityReason
-from casework.runner.pipeline import OperationSpec
+from casework.runner.operation_spec import OperationSpec
 from casework.runtime.views.travel import provider_label, travel_sentence, verdicts_to_json
 from casework.runtime.workspace import Workspace
 from casework.strict_json import JSON, JSONObject
