@@ -169,7 +169,9 @@ class Reviewer:
         result, result_sha256, validator = output, output_sha256, None
         match decision.verdict:
             case ReviewVerdict.CORRECTED:
-                result, validator = self._corrected(case_id, state, output, decision.corrections)
+                result, validator = self._corrected(
+                    case_id, state, output, corrections=decision.corrections
+                )
                 result_sha256 = digest(result)
             case ReviewVerdict.APPROVED if output_sha256 is None:
                 raise IllegalTransition(
@@ -208,6 +210,7 @@ class Reviewer:
         case_id: str,
         state: OperationState,
         output: JSON,
+        *,
         corrections: tuple[Correction, ...],
     ) -> tuple[JSON, JSONObject]:
         """Return the answer with corrections, and what accepted it."""

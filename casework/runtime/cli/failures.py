@@ -18,12 +18,13 @@ from casework.errors import (
     NotDue,
     OperationConflict,
     PackageNotFound,
+    StaleGeneration,
 )
 from casework.runtime.cli.exit_codes import ExitCode
 from casework.runtime.cli.terminal import Terminal
 
 _CODES: Final = (
-    (LockBusy, ExitCode.LOCKED),
+    ((LockBusy, StaleGeneration), ExitCode.LOCKED),
     ((IntegrityError, FormatError), ExitCode.INTEGRITY),
     (
         (
@@ -37,7 +38,7 @@ _CODES: Final = (
         ExitCode.USAGE,
     ),
 )
-_MISTAKES: Final = frozenset({"bad_id", "case_exists"})
+_MISTAKES: Final = frozenset({"bad_id", "case_exists", "case_forgotten", "foreign_file"})
 """Codes of format errors that are about what a person typed, not about stored bytes."""
 
 _FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})

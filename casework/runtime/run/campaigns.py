@@ -58,6 +58,7 @@ def stopped_operations(
     *,
     reason: str | None = None,
     cases: Iterable[str] = (),
+    decided: bool = False,
 ) -> Iterator[IndexedOperation]:
     """Yield the operations without an answer that a person chose.
 
@@ -66,22 +67,26 @@ def stopped_operations(
         statuses: Which of ERROR, BLOCKED and RETRY_PENDING.
         reason: Only those with this code.
         cases: Only these cases; none means all.
+        decided: Also those that a person decided about.
 
     Raises:
         PackageNotFound: A case that was named does not exist.
     """
     chosen = tuple(cases)
     wanted = tuple(statuses)
+
+    def fits(operation: IndexedOperation) -> bool:
+        if operation.verdict is not None and not decided:
+            return False
+        return _stopped(operation, wanted) and (reason is None or same_reason(operation, reason))
+
     if chosen:
         require_cases(store, chosen)
         for case_id in chosen:
-            found = [o for o in store.index.operations(case_id) if _stopped(o, wanted)]
-            yield from (o for o in found if reason is None or same_reason(o, reason))
+            yield from (o for o in store.index.operations(case_id) if fits(o))
         return
     for status in wanted:
-        for operation in operations_in(store.index, status):
-            if _stopped(operation, wanted) and (reason is None or same_reason(operation, reason)):
-                yield operation
+        yield from filter(fits, operations_in(store.index, status))
 
 
 def _stopped(operation: IndexedOperation, wanted: Collection[OperationStatus]) -> bool:

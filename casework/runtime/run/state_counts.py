@@ -95,7 +95,7 @@ def of_index(
 
 def of_operations(cases: int, operations: Iterable[IndexedOperation]) -> StateCounts:
     """Count some chosen operations."""
-    statuses = [operation.status or operation.planned for operation in operations]
+    statuses = [operation.standing or operation.planned for operation in operations]
     return StateCounts(
         cases=cases,
         total=len(statuses),

@@ -7,12 +7,16 @@ from dataclasses import dataclass
 from typing import Final
 
 from casework.checkpoints.names import outcome_path
+from casework.checkpoints.package_files import refuse_forgotten
 from casework.checkpoints.records import OperationState
+from casework.checkpoints.reviews import Review
 from casework.checkpoints.store import CheckpointStore
+from casework.checkpoints.transitions import may_be_reviewed
 from casework.errors import PackageNotFound
 from casework.json_pointer import flatten
 from casework.runner.data_selection import DataSelector, select_texts
 from casework.runner.outcome_files import read_outcome
+from casework.runner.reviews import standing_answer, view_token
 from casework.runtime.views import phrases
 from casework.strict_json import JSON, JSONObject
 
@@ -38,10 +42,17 @@ class OperationEvidence:
 
     state: OperationState
     output: JSON
+    """What stands; after a rejection what was rejected."""
     quotes: tuple[Quote, ...]
     provider: str | None
     """Who gave the answer or the final error; None where nobody did."""
     model: str | None
+    said: JSON = None
+    """What the model answered, whatever a person made of it."""
+    review: Review | None = None
+    """The newest decision about it."""
+    view: str | None = None
+    """What a decision refers to; None where nothing can be decided."""
 
     def to_json(self) -> JSONObject:
         """Return it as JSON output carries it."""
@@ -55,6 +66,9 @@ class OperationEvidence:
             "provider": self.provider,
             "model": self.model,
             "output": self.output,
+            "model_output": self.said,
+            "review": _review_to_json(self.review),
+            "view": self.view,
             "evidence": [
                 {"pointer": q.pointer, "file": q.file, "line": q.line, "text": q.text}
                 for q in self.quotes
@@ -67,13 +81,22 @@ class OperationEvidence:
         why = f"  {state.error.code}" if state.error else ""
         if state.error and state.error.http_status is not None:
             why += f" (HTTP {state.error.http_status})"
-        yield f"{state.operation_id}  {state.status.value}{why}  rounds {state.rounds_completed}"
+        view = f"  view {self.view}" if self.view else ""
+        rounds = f"rounds {state.rounds_completed}"
+        yield f"{state.operation_id}  {state.status.value}{why}  {rounds}{view}"
         if self.provider is not None:
             yield f"  answered by {self.provider} ({self.model})"
         if state.routing.retry_at is not None:
             yield f"  may go on from {phrases.local_time(state.routing.retry_at)}"
+        if self.review is not None:
+            yield _review_line(self.review)
+        said = dict(_leaves(self.said))
         for pointer, value in _leaves(self.output):
-            yield f"  {pointer or '(answer)'}: {value}"
+            model = said.get(pointer)
+            # True and 1 are equal and not the same; so are texts of them.
+            changed = self.said is not None and (type(model), model) != (type(value), value)
+            note = f"   (the model: {model})" if changed and pointer in said else ""
+            yield f"  {pointer or '(answer)'}: {value}{note}"
         for quote in self.quotes:
             yield f"  {quote.pointer} stands in {quote.file}, line {quote.line}"
 
@@ -118,6 +141,7 @@ def case_evidence(
         IntegrityError: The package is damaged.
     """
     head = store.open(case_id)
+    refuse_forgotten(head)
     texts = tuple(
         (part.name, store.read_file(case_id, part.path).decode("utf-8", "replace"))
         for part in select_texts(DataSelector(), store.files(case_id))
@@ -133,7 +157,10 @@ def case_evidence(
         if state.rounds_completed:
             path = outcome_path(state.ophash, state.rounds_completed)
             body = read_outcome(store.read_file(case_id, path)).body
-        output, provider, model = (body.get(name) for name in ("output", "provider", "model"))
+        said, provider, model = (body.get(name) for name in ("output", "provider", "model"))
+        standing, review = standing_answer(state, lambda path: store.read_file(case_id, path))
+        output = standing if review is None or review.stands else review.output
+        open_to = may_be_reviewed(state, head.analysis_revision)
         found.append(
             OperationEvidence(
                 state,
@@ -141,9 +168,32 @@ def case_evidence(
                 tuple(_quotes(output, texts)),
                 str(provider) if provider is not None else None,
                 str(model) if model is not None else None,
+                said,
+                review,
+                view_token(head.package_id, state) if open_to else None,
             )
         )
     return CaseEvidence(case_id, tuple(found), texts)
+
+
+def _review_line(review: Review) -> str:
+    why = f": {review.reason}" if review.reason else ""
+    return (
+        f"  {review.verdict.value} by {review.actor} {phrases.local_time(review.decided_at)}{why}"
+    )
+
+
+def _review_to_json(review: Review | None) -> JSON:
+    if review is None:
+        return None
+    return {
+        "verdict": review.verdict.value,
+        "number": review.number,
+        "actor": review.actor,
+        "decided_at": phrases.utc_time(review.decided_at),
+        "reason": review.reason,
+        "corrections": [{"pointer": c.pointer, "value": c.value} for c in review.corrections],
+    }
 
 
 def _quotes(output: JSON, texts: tuple[tuple[str, str], ...]) -> Iterator[Quote]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from enum import StrEnum
 from typing import Final
 
 from casework.checkpoints.index import PackageIndex
@@ -24,8 +25,49 @@ PERSON_CODES: Final = frozenset(
 """Errors about the document itself; asking again would not help, a person might."""
 
 
+class Waits(StrEnum):
+    """What an operation of the inbox waits for."""
+
+    EXPLICIT_RESUME = "explicit_resume"
+    """A person who lets it go on, or decides about it."""
+    AUTOMATIC_RETRY = "automatic_retry"
+    """Its time; it goes on by itself."""
+    DECISION = "decision"
+    """A person who decides about it."""
+    NOTHING = "nothing"
+    """A person decided."""
+
+
+def waits_for(operation: IndexedOperation) -> Waits:
+    """Return what an operation of the inbox waits for."""
+    if operation.verdict is not None:
+        return Waits.NOTHING
+    if operation.status is not OperationStatus.BLOCKED:
+        return Waits.DECISION
+    if operation.routing.automatic_retry is False:
+        return Waits.EXPLICIT_RESUME
+    return Waits.AUTOMATIC_RETRY
+
+
+def decided_items(index: PackageIndex, *, reason: str | None = None) -> Iterator[IndexedOperation]:
+    """Yield what a person decided about, in the order of the cases."""
+    after = ("", "")
+    while page := index.decided(after=after):
+        yield from (o for o in page if reason is None or same_reason(o, reason))
+        after = (page[-1].case_id, page[-1].ophash)
+
+
+def unreviewed_answers(index: PackageIndex) -> Iterator[IndexedOperation]:
+    """Yield the answers that nobody decided about."""
+    for operation in operations_in(index, OperationStatus.SUCCESS):
+        if operation.verdict is None:
+            yield operation
+
+
 def inbox_items(index: PackageIndex, *, reason: str | None = None) -> Iterator[IndexedOperation]:
     """Yield what waits for a person: blocked operations first, then errors of the document.
+
+    What a person decided about has left.
 
     Args:
         index: Knows the states.
@@ -39,9 +81,10 @@ def inbox_items(index: PackageIndex, *, reason: str | None = None) -> Iterator[I
 
 
 def waits_for_person(operation: IndexedOperation) -> bool:
-    """Tell whether a person should look at an operation."""
-    return operation.status is OperationStatus.BLOCKED or (
-        operation.status is OperationStatus.ERROR and operation.error_code in PERSON_CODES
+    """Tell whether a person should look at an operation, and nobody did."""
+    return operation.verdict is None and (
+        operation.status is OperationStatus.BLOCKED
+        or (operation.status is OperationStatus.ERROR and operation.error_code in PERSON_CODES)
     )
 
 
@@ -56,11 +99,16 @@ def same_reason(operation: IndexedOperation, reason: str) -> bool:
 
 
 def reasons(index: PackageIndex) -> tuple[Counter[str], int]:
-    """Count why operations ended in ERROR or BLOCKED, and how many wait for a person."""
+    """Count why operations ended in ERROR or BLOCKED, and how many wait for a person.
+
+    What a person decided about is settled, and its code no reason any more.
+    """
     found: Counter[str] = Counter()
     waiting = 0
     for status in (OperationStatus.BLOCKED, OperationStatus.ERROR):
         for operation in operations_in(index, status):
+            if operation.verdict is not None:
+                continue
             found[reason_of(operation)] += 1
             waiting += waits_for_person(operation)
     return found, waiting
