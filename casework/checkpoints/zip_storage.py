@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
 from types import TracebackType
-from typing import Final, Self
+from typing import BinaryIO, Final, Self
 
 from casework.checkpoints.folder_storage import storage_error
 from casework.checkpoints.storage import NotFound, is_safe_path
@@ -57,7 +57,8 @@ class ZipStorage:
         self._seen: set[str] = set()
         self.path = path
         try:
-            _check_directory_size(path, self._limits)
+            with path.open("rb") as file:
+                check_directory_size(file, self._limits)
             self._zip = zipfile.ZipFile(path)
         except (zipfile.BadZipFile, NotImplementedError, ValueError) as error:
             raise FormatError("not a ZIP file that can be read", code="bad_zip") from error
@@ -143,18 +144,22 @@ class ZipStorage:
         return b"".join(parts)
 
 
-def _check_directory_size(path: Path, limits: ZipLimits) -> None:
-    """Refuse a directory so large that merely reading it would exhaust memory."""
-    with path.open("rb") as file:
-        size = file.seek(0, 2)
-        file.seek(max(0, size - _COMMENT_MAX - _END.size))
-        tail = file.read()
+def check_directory_size(file: BinaryIO, limits: ZipLimits) -> None:
+    """Refuse a directory so large that merely reading it would exhaust memory.
+
+    Raises:
+        FormatError: It is that large; code ``too_large``.
+        BadZipFile: There is no directory.
+    """
+    size = file.seek(0, 2)
+    file.seek(max(0, size - _COMMENT_MAX - _END.size))
+    tail = file.read()
     place = tail.rfind(_END_MARK)
     if place < 0 or len(tail) - place < _END.size:
         raise zipfile.BadZipFile
     directory_bytes = min(_END.unpack_from(tail, place)[5], size)
     if directory_bytes > limits.members * _DIRECTORY_ENTRY_MAX:
-        raise _too_large("the package has too many members", path.name)
+        raise _too_large("the package has too many members", None)
 
 
 def _checked_members(

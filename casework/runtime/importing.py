@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import sys
+import tempfile
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Final, TypeAlias, assert_never
+from typing import BinaryIO, Final, TypeAlias, assert_never, cast
 
 from casework.checkpoints.store import CheckpointStore
-from casework.errors import FormatError, IllegalTransition, IntegrityError, LockBusy
+from casework.errors import (
+    ConfigurationError,
+    FormatError,
+    IllegalTransition,
+    IntegrityError,
+    LockBusy,
+)
 from casework.runner.documents import (
     Document,
     ImportItem,
@@ -24,6 +32,32 @@ from casework.runner.documents import (
 
 WORKERS: Final = 16
 """Creations in flight at once, so that the disk can sync several together."""
+
+STANDARD_INPUT_BYTES_MAX: Final = 4 * 1024 * 1024 * 1024
+MEMORY_BYTES_MAX: Final = 8 * 1024 * 1024
+"""How much of standard input is kept in memory; the rest goes to a temporary file."""
+
+
+def standard_input(bytes_max: int = STANDARD_INPUT_BYTES_MAX) -> BinaryIO:
+    """Return what stands on standard input as a file that can be wound back.
+
+    Raises:
+        ConfigurationError: It is longer than allowed; nothing was imported.
+    """
+    target = tempfile.SpooledTemporaryFile(MEMORY_BYTES_MAX)  # noqa: SIM115 - read by the caller
+    left = bytes_max
+    while part := sys.stdin.buffer.read(min(MEMORY_BYTES_MAX, left + 1)):
+        left -= len(part)
+        if left < 0:
+            target.close()
+            raise ConfigurationError(
+                f"standard input has more than {bytes_max} bytes",
+                code="stdin_too_large",
+                remedy="write it to a file and import that",
+            )
+        target.write(part)
+    target.seek(0)
+    return cast("BinaryIO", target)
 
 
 class Arrival(StrEnum):

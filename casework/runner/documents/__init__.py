@@ -14,7 +14,7 @@ from casework.runner.documents.document import (
     Skipped,
     SkipReason,
 )
-from casework.runner.documents.document_reader import read_documents
+from casework.runner.documents.document_reader import read_documents, read_stream
 from casework.runner.documents.file_walk import WalkLimits
 from casework.runner.documents.import_options import ImportOptions
 from casework.runner.documents.import_record import (
@@ -51,4 +51,5 @@ __all__ = [
     "measure",
     "read_documents",
     "read_file",
+    "read_stream",
 ]

@@ -17,13 +17,19 @@ from casework.runner.documents.document import (
     Refusal,
 )
 from casework.runner.documents.file_walk import FoundFile, fit, read_all, walk
-from casework.runner.documents.import_options import ImportOptions
+from casework.runner.documents.import_options import ImportOptions, is_zip_name
 from casework.runner.documents.media import Media, Reading, media_of
 from casework.runner.documents.reading import RawFile, make_document, read_original
-from casework.runner.documents.record_files import Source, read_jsonl, read_mails, read_rows
+from casework.runner.documents.record_files import (
+    Source,
+    read_array,
+    read_jsonl,
+    read_mails,
+    read_rows,
+)
+from casework.runner.documents.zip_members import Archive, ZipMember
 
 _OTHER_FORMATS: Final[Mapping[str, str]] = {
-    ".zip": "an archive; unpack it and import the folder",
     ".pdf": "a PDF; extract its text first",
     ".docx": "a word processor's file; save it as text",
 }
@@ -85,10 +91,13 @@ def _read_path(path: Path, options: ImportOptions) -> Iterator[ImportItem]:
     name = fit(path.name)
     real = os.path.realpath(path)
     found = FoundFile(real, name, fit(str(path)), name != path.name)
-    yield from _read_found(found, options)
+    yield from _read_found(found, options, prefix="")
 
 
-def _read_found(source: Source, options: ImportOptions) -> Iterator[ImportItem]:
+def _read_found(
+    source: Source, options: ImportOptions, *, prefix: str | None = None
+) -> Iterator[ImportItem]:
+    """Read one file; the members of an archive are named below it, unless it is given by itself."""
     other = _OTHER_FORMATS.get(PurePosixPath(source.name).suffix.lower())
     if options.format == "auto" and other is not None:
         yield Refusal(Problem(ProblemCode.FORMAT_UNSUPPORTED, source.where, f"is {other}"))
@@ -98,7 +107,28 @@ def _read_found(source: Source, options: ImportOptions) -> Iterator[ImportItem]:
         yield Refusal(stream)
         return
     with stream:
-        yield from _read_open(source, stream, options)
+        if options.is_archive(source.name):
+            prefix = f"{source.name}/" if prefix is None else prefix
+            yield from _read_archive(source, stream, options, prefix=prefix)
+        else:
+            yield from _read_open(source, stream, options)
+
+
+def _read_archive(
+    source: Source, stream: BinaryIO, options: ImportOptions, *, prefix: str
+) -> Iterator[ImportItem]:
+    archive = Archive(
+        stream, source.where, prefix=prefix, limits=options.archive, walk=options.walk
+    )
+    inner = replace(options, format="auto") if options.format == "zip" else options
+    for item in archive.members():
+        if not isinstance(item, ZipMember):
+            yield item
+        elif is_zip_name(item.name):
+            message = "is an archive inside of an archive; unpack it first"
+            yield Refusal(Problem(ProblemCode.FORMAT_UNSUPPORTED, item.where, message))
+        else:
+            yield from _read_found(item, inner)
 
 
 def _read_open(source: Source, stream: BinaryIO, options: ImportOptions) -> Iterator[ImportItem]:
@@ -120,6 +150,8 @@ def _read_as(source: Source, stream: BinaryIO, options: ImportOptions) -> Iterat
             yield from read_mails(source, stream, options)
         case "jsonl":
             yield from read_jsonl(source, stream, options)
+        case "json":
+            yield from _read_json(source, stream, options)
         case "csv" | "tsv":
             yield from read_rows(source, stream, options, tabs=file_format == "tsv")
         case _:
@@ -132,6 +164,25 @@ def _read_whole(
     content = read_all(stream, source.where, bytes_max=options.file_bytes_max)
     if isinstance(content, Problem):
         return Refusal(content)
+    return _whole_item(source, content, options, media=media)
+
+
+def _read_json(source: Source, stream: BinaryIO, options: ImportOptions) -> Iterator[ImportItem]:
+    """Yield a case for each element of an array of objects, or one for the file."""
+    content = read_all(stream, source.where, bytes_max=options.file_bytes_max)
+    if isinstance(content, Problem):
+        yield Refusal(content)
+        return
+    items = read_array(source, content, options)
+    if items is None:
+        yield _whole_item(source, content, options, media="text")
+    else:
+        yield from items
+
+
+def _whole_item(
+    source: Source, content: bytes, options: ImportOptions, *, media: Media
+) -> ImportItem:
     raw = RawFile(PurePosixPath(source.name).name, content, source.where)
     file = read_original(raw, Reading(media=media, encoding=options.encoding))
     if isinstance(file, Problem):

@@ -208,15 +208,7 @@ def _read_rules(top: str, shown: str) -> IgnoreRules | Refusal:
     if not os.path.lexists(path):
         return IgnoreRules()
     where = f"{shown.rstrip('/')}/{IGNORE_FILE}"
-    content = read_bounded(path, where, bytes_max=IGNORE_FILE_BYTES_MAX)
-    if isinstance(content, Problem):
-        return Refusal(content)
-    try:
-        return IgnoreRules.parse(content.decode("utf-8-sig"))
-    except ValueError as error:
-        reason = "is not UTF-8" if isinstance(error, UnicodeError) else str(error)
-        message = f"the ignore file cannot be used, so nothing was imported: {reason}"
-        return _refusal(ProblemCode.UNREADABLE, where, message)
+    return IgnoreRules.read(read_bounded(path, where, bytes_max=IGNORE_FILE_BYTES_MAX), where)
 
 
 def _refusal(code: ProblemCode, where: str, message: str) -> Refusal:

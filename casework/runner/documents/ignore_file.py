@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
+from casework.runner.documents.document import Problem, ProblemCode, Refusal
 from casework.runner.glob_patterns import compile_glob
 
 IGNORE_FILE: Final = ".caseworkignore"
@@ -54,6 +55,18 @@ class IgnoreRules:
             except ValueError as error:
                 raise ValueError(f"line {number}: {error}") from None
         return cls(tuple(rules))
+
+    @classmethod
+    def read(cls, content: bytes | Problem, where: str) -> IgnoreRules | Refusal:
+        """Read the bytes of an ignore file, or refuse everything that it would rule over."""
+        if isinstance(content, Problem):
+            return Refusal(content)
+        try:
+            return cls.parse(content.decode("utf-8-sig"))
+        except ValueError as error:
+            reason = "is not UTF-8" if isinstance(error, UnicodeError) else str(error)
+            message = f"the ignore file cannot be used, so nothing was imported: {reason}"
+            return Refusal(Problem(ProblemCode.UNREADABLE, where, message))
 
     def ignores(self, path: str, *, is_folder: bool) -> bool:
         """Tell whether a path, relative to the top folder, is passed over."""

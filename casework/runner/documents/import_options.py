@@ -7,21 +7,25 @@ from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import Final, Literal, TypeAlias
 
+from casework.checkpoints.zip_storage import ZipLimits
 from casework.errors import ConfigurationError
 from casework.runner.documents.decoding import text_codec
 from casework.runner.documents.file_walk import WalkLimits
 from casework.runner.documents.records import RecordFields
 
-FileFormat: TypeAlias = Literal["files", "jsonl", "csv", "tsv", "eml", "mbox"]
+FileFormat: TypeAlias = Literal["files", "jsonl", "csv", "tsv", "json", "eml", "mbox"]
 """``files`` and ``eml`` make one case a file, the others one a record."""
-ImportFormat: TypeAlias = Literal["auto", "files", "jsonl", "csv", "tsv", "eml", "mbox"]
-"""``auto`` goes by the name's ending."""
+ImportFormat: TypeAlias = Literal[
+    "auto", "zip", "files", "jsonl", "csv", "tsv", "json", "eml", "mbox"
+]
+"""``auto`` goes by the name's ending; ``zip`` says so of a file, and not of its members."""
 
 FILE_BYTES_MAX: Final = 16 * 1024 * 1024
 
 _BY_SUFFIX: Final[Mapping[str, FileFormat]] = {
     ".jsonl": "jsonl",
     ".ndjson": "jsonl",
+    ".json": "json",
     ".csv": "csv",
     ".tsv": "tsv",
     ".tab": "tsv",
@@ -45,6 +49,8 @@ class ImportOptions:
     file_bytes_max: int = FILE_BYTES_MAX
     """Largest file that is one case, and largest record of a file of many, that is read."""
     walk: WalkLimits = field(default_factory=WalkLimits)
+    archive: ZipLimits = field(default_factory=ZipLimits)
+    """How much is unpacked of one ZIP."""
 
     def __post_init__(self) -> None:
         if self.encoding is None:
@@ -58,8 +64,17 @@ class ImportOptions:
             )
         object.__setattr__(self, "encoding", codec)
 
+    def is_archive(self, name: str) -> bool:
+        """Tell whether a file is taken apart into its members."""
+        return self.format == "zip" or is_zip_name(name)
+
     def format_of(self, name: str) -> FileFormat:
         """Return as what a file is read."""
-        if self.format != "auto":
+        if self.format != "auto" and self.format != "zip":  # noqa: PLR1714 - tells mypy
             return self.format
         return _BY_SUFFIX.get(PurePosixPath(name).suffix.lower(), "files")
+
+
+def is_zip_name(name: str) -> bool:
+    """Tell from its name whether a file is a ZIP; whatever the format, it is no text."""
+    return name.lower().endswith(".zip")

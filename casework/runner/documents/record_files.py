@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import BinaryIO, Final, Protocol
 
+from casework.runner.documents.decoding import Decoded, Undecodable, decode
 from casework.runner.documents.document import (
     Document,
     ImportItem,
@@ -14,6 +15,7 @@ from casework.runner.documents.document import (
 )
 from casework.runner.documents.extraction import Finding
 from casework.runner.documents.import_options import ImportOptions
+from casework.runner.documents.json_elements import is_array, read_elements
 from casework.runner.documents.jsonl_records import Line, read_lines, wide_codec
 from casework.runner.documents.mbox_mails import read_mailbox
 from casework.runner.documents.media import Reading
@@ -60,6 +62,39 @@ def read_jsonl(source: Source, stream: BinaryIO, options: ImportOptions) -> Iter
             yield Refusal(line)
         else:
             yield record_item(_raw_line(line, reading), source, options)
+
+
+def read_array(
+    source: Source, content: bytes, options: ImportOptions
+) -> Iterator[ImportItem] | None:
+    """Return a case for each element of an array; None if the file is no array of objects.
+
+    If the format was given, every array is one of records, whatever its elements are.
+    """
+    decoded = decode(content, encoding=options.encoding)
+    forced = options.format == "json"
+    if isinstance(decoded, Undecodable) or not is_array(decoded.text, of_objects=not forced):
+        return None
+    return _elements(source, decoded, options)
+
+
+def _elements(source: Source, decoded: Decoded, options: ImportOptions) -> Iterator[ImportItem]:
+    codec = decoded.encoding
+    encoding = codec if codec.startswith(("utf-16", "utf-32")) else options.encoding
+    reading = Reading(media="record", encoding=encoding, text_field=options.fields.text_field)
+    for element in read_elements(decoded.text, source.where):
+        if isinstance(element, Problem):
+            yield Refusal(element)
+            continue
+        raw = RawRecord(
+            number=element.number,
+            line=element.line,
+            name=RECORD_NAME,
+            content=element.text.encode(codec),
+            reading=reading,
+            findings=(_MARKED,) if decoded.byte_order_mark and element.number == 1 else (),
+        )
+        yield record_item(raw, source, options)
 
 
 def read_rows(

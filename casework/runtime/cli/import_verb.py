@@ -17,10 +17,12 @@ from casework.strict_json import JSON, JSONObject
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from casework.runner.documents import ImportItem, Problem
+    from casework.runner.documents import ImportItem, ImportOptions, Problem
     from casework.runtime.cli.terminal import Terminal
     from casework.runtime.importing import ImportCount, ImportEvent
 
+STANDARD_INPUT: Final = Path("-")
+DEFAULT_NAME: Final = "stdin"
 PROBLEMS_SHOWN: Final = 20
 PROBLEMS_LISTED: Final = 1000
 
@@ -29,10 +31,12 @@ class ImportFormat(StrEnum):
     """How files are taken apart."""
 
     AUTO = "auto"
+    ZIP = "zip"
     FILES = "files"
     JSONL = "jsonl"
     CSV = "csv"
     TSV = "tsv"
+    JSON = "json"
     EML = "eml"
     MBOX = "mbox"
 
@@ -50,7 +54,10 @@ def register(app: typer.Typer) -> None:
 def import_(
     invocation: Invocation,
     *,
-    paths: Annotated[list[Path], typer.Argument(metavar="PATH...", help="Files and folders.")],
+    paths: Annotated[
+        list[Path],
+        typer.Argument(metavar="PATH...", help="Files, folders, or - for standard input."),
+    ],
     form: Annotated[
         ImportFormat,
         typer.Option("--format", help="auto goes by the file's ending; files: one case a file."),
@@ -64,6 +71,9 @@ def import_(
     encoding: Annotated[
         str | None, typer.Option("--encoding", help="Read every file so, instead of finding out.")
     ] = None,
+    name: Annotated[
+        str | None, typer.Option("--name", help="Standard input: what its cases are named after.")
+    ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Report only; write nothing.")] = False,
 ) -> ExitCode:
     """Make a case of each file, and of each record of a file that holds many.
@@ -73,19 +83,14 @@ def import_(
     3 if something could not be imported.
     """
     from casework.gateway.clock import SystemClock
-    from casework.runner.documents import (
-        ImportOptions,
-        ProblemCode,
-        RecordFields,
-        read_documents,
-    )
+    from casework.runner.documents import ImportOptions, ProblemCode, RecordFields
     from casework.runtime.importing import ImportCount, import_documents, look_at
     from casework.runtime.workspace import open_store
 
     options = ImportOptions(
         format=form.value, fields=RecordFields(id_field, text_field), encoding=encoding
     )
-    items, anything = _peeked(read_documents(paths, options))
+    items, anything = _peeked(_items(paths, options, name))
     if dry_run or not anything:
         events = look_at(items)
     else:
@@ -106,6 +111,36 @@ def import_(
         invocation.terminal.warn("casework: nothing to import was found there [nothing_found]")
         return ExitCode.USAGE
     return ExitCode.SOME_ERROR if summary.refused else ExitCode.SUCCESS
+
+
+def _items(paths: list[Path], options: ImportOptions, name: str | None) -> Iterator[ImportItem]:
+    """Return what is to be imported, from paths or from standard input."""
+    from casework.errors import ConfigurationError
+    from casework.runner.documents import read_documents
+
+    if STANDARD_INPUT not in paths:
+        if name is not None:
+            raise ConfigurationError(
+                "only standard input is given a name",
+                code="name_without_stdin",
+                remedy="leave --name out, or import -",
+            )
+        return read_documents(paths, options)
+    if len(paths) > 1 or options.format in {"auto", "zip"}:
+        raise ConfigurationError(
+            "standard input is imported alone and has no ending to go by",
+            code="stdin_format",
+            remedy="say casework import - --format jsonl (or files, csv, tsv, json, eml, mbox)",
+        )
+    return _from_standard_input(name or DEFAULT_NAME, options)
+
+
+def _from_standard_input(name: str, options: ImportOptions) -> Iterator[ImportItem]:
+    from casework.runner.documents import read_stream
+    from casework.runtime.importing import standard_input
+
+    with standard_input() as stream:
+        yield from read_stream(stream, name, options)
 
 
 def _peeked(items: Iterator[ImportItem]) -> tuple[Iterator[ImportItem], bool]:

@@ -35,6 +35,8 @@ FILES: Mapping[str, tuple[bytes, ImportOptions]] = {
     "old.jsonl": (b'{"id": 1, "text": "\x96"}', ImportOptions(fields=FIELDS)),
     "rows.csv": (b'id,text\r\n1,"a\n\xe9"\r\n2,\n', ImportOptions()),
     "wide.csv": ("id;text\n1;\u00e9\n".encode("utf-16"), ImportOptions(fields=FIELDS)),
+    "array.json": ('[{"id": 1, "text": "\u2013"}]'.encode("utf-16"), ImportOptions(fields=FIELDS)),
+    "object.json": (b'{"id": 1, "text": "\x96"}', ImportOptions(fields=FIELDS)),
     "m.eml": (b"Subject: =?x?q?=E9?=\n\n\xe9", ImportOptions()),
     "m.mbox": (
         b"From x\nSubject: s\n\n>From y\n\nFrom z\n\n\xe9",
