@@ -12,6 +12,7 @@ from typing import Final
 
 from casework.checkpoints.disk import Disk
 from casework.checkpoints.records import OperationStatus
+from casework.checkpoints.reviews import Review
 from casework.checkpoints.timestamps import write_time
 from casework.errors import StorageError
 from casework.gateway.messages import Cost, Usage
@@ -31,12 +32,15 @@ class ExportRow:
     analysis_revision: int
     operation_id: str
     status: str
+    """What it counts as: its own state, unless a person decided otherwise."""
     output: JSON = None
-    """The validated answer; None without one."""
+    """The answer that stands: the validated one, or what a person made of it; None without one."""
     output_sha256: str | None = None
     error: str | None = None
-    """The stable code of the failure that ended the operation."""
+    """The stable code of the failure that ended the operation, also where a person helped out."""
     http_status: int | None = None
+    review: Review | None = None
+    """A person's newest decision about it."""
     provider: str | None = None
     model: str | None = None
     provider_class: str | None = None
@@ -65,6 +69,7 @@ class ExportRow:
             "output": self.output,
             "error": self.error,
             "http_status": self.http_status,
+            "review": _review_to_json(self.review) if self.review else None,
             "provider": self.provider,
             "model": self.model,
             "class": self.provider_class,
@@ -83,6 +88,18 @@ class ExportRow:
         }
 
 
+def _review_to_json(review: Review) -> JSONObject:
+    return {
+        "verdict": review.verdict.value,
+        "number": review.number,
+        "actor": review.actor,
+        "decided_at": write_time(review.decided_at),
+        "reason": review.reason,
+        "corrected": [correction.pointer for correction in review.corrections],
+        "corrects_sha256": review.corrects_sha256,
+    }
+
+
 def provenance(row: JSONObject) -> dict[str, JSON]:
     """Return the members of a row beside the answer, nested ones as ``usage.total_tokens``."""
     flat: dict[str, JSON] = {}
@@ -97,6 +114,7 @@ def provenance(row: JSONObject) -> dict[str, JSON]:
 
 
 _NESTED: Final[Mapping[str, tuple[str, ...]]] = {
+    "review": ("verdict", "number", "actor", "decided_at", "reason", "corrected"),
     "usage": ("prompt_tokens", "completion_tokens", "total_tokens"),
     "cost": ("amount", "currency"),
 }

@@ -45,12 +45,13 @@ _INTEGERS: Final = frozenset(
         "generation",
         "rounds_completed",
         "elapsed_ms",
+        "review.number",
         "usage.prompt_tokens",
         "usage.completion_tokens",
         "usage.total_tokens",
     }
 )
-_STARTED_AT, _AMOUNT = "started_at", "cost.amount"
+_STARTED_AT, _DECIDED_AT, _AMOUNT = "started_at", "review.decided_at", "cost.amount"
 _EXACT: Final = Context(prec=MONEY_DIGITS, traps=[Inexact, InvalidOperation])
 _INT64_MAX: Final = 2**63 - 1
 
@@ -140,7 +141,7 @@ class _Table:
             Kind.JSON: arrow.string(),
         }
         special = {
-            _STARTED_AT: arrow.timestamp("us", tz="UTC"),
+            **dict.fromkeys((_STARTED_AT, _DECIDED_AT), arrow.timestamp("us", tz="UTC")),
             _AMOUNT: arrow.decimal128(MONEY_DIGITS, MONEY_PLACES),
             **dict.fromkeys(_INTEGERS, arrow.int64()),
         }
@@ -227,6 +228,9 @@ def _origin(name: str, value: JSON, row: ExportRow) -> object:
         return None
     if name == _STARTED_AT:
         return row.started_at
+    if name == _DECIDED_AT:
+        assert row.review is not None, "its time is not null"
+        return row.review.decided_at
     if name == _AMOUNT:
         assert row.cost is not None, "its amount is not null"
         return _money(row.cost.amount)

@@ -99,6 +99,7 @@ def export(
     texts beside the results. zip: each package as a sealed ZIP in a folder; the same generation
     gives the same bytes.
     """
+    from casework.checkpoints.package_files import refuse_forgotten
     from casework.checkpoints.records import OperationStatus
     from casework.runtime.views.index_pages import every_case
     from casework.runtime.workspace import existing_store, require_cases
@@ -107,6 +108,8 @@ def export(
     project = invocation.project()
     store = existing_store(project)
     require_cases(store, case or ())
+    for case_id in case or ():
+        refuse_forgotten(store.open(case_id))
     cases = case or every_case(store)
     if form is ExportFormat.ZIP:
         return _packages(invocation, store, cases, output)

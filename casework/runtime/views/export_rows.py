@@ -8,12 +8,13 @@ from decimal import Decimal
 
 from casework.checkpoints.fold import PackageHead
 from casework.checkpoints.names import outcome_path, request_path
-from casework.checkpoints.records import OperationState, OperationStatus
+from casework.checkpoints.records import OperationState, OperationStatus, PackageStatus
 from casework.checkpoints.store import CheckpointStore
 from casework.errors import CheckpointError
 from casework.gateway.messages import Cost, Usage
 from casework.runner.export import ExportRow
 from casework.runner.outcome_files import read_outcome
+from casework.runner.reviews import standing_answer
 from casework.strict_json import JSON, JSONObject, integer_or_none, parse, text_or_none
 
 
@@ -30,7 +31,7 @@ def export_rows(
     Args:
         store: Where.
         cases: Which cases, in the order of the rows.
-        only: Only operations in this state.
+        only: Only operations that count as this.
         every_campaign: Also those that live on under a later id.
         passed_over: Takes the cases whose package cannot be read, and why, so that the others
             go on.
@@ -56,21 +57,23 @@ def case_rows(
     only: OperationStatus | None = None,
     every_campaign: bool = False,
 ) -> Iterator[ExportRow]:
-    """Yield a row for each operation of one case, by revision and id.
+    """Yield a row for each operation of one case, by revision and id; none of a forgotten case.
 
     Args:
         store: Where.
         case_id: Which case.
-        only: Only operations in this state.
+        only: Only operations that count as this.
         every_campaign: Also those that live on under a later id.
 
     Raises:
         CheckpointError: The package cannot be read.
     """
     head = store.open(case_id)
+    if head.status is PackageStatus.FORGOTTEN:
+        return
     states = sorted(head.operations.values(), key=lambda s: (s.analysis_revision, s.operation_id))
     for state in states:
-        if only not in (None, state.status):
+        if only not in (None, state.standing):
             continue
         if state.resumed_as is None or every_campaign:
             yield row_of(store, head, state)
@@ -91,17 +94,22 @@ def row_of(store: CheckpointStore, head: PackageHead, state: OperationState) -> 
         body, started_at = outcome.body, outcome.started_at
         stored = parse(store.read_file(head.case_id, request_path(state.ophash)))
         request = stored if isinstance(stored, dict) else {}
+    output, output_sha256, review = body.get("output"), body.get("output_sha256"), None
+    if state.review is not None:
+        output, review = standing_answer(state, lambda path: store.read_file(head.case_id, path))
+        output_sha256 = state.review.output_sha256 if review and review.stands else None
     return ExportRow(
         case_id=head.case_id,
         package_id=head.package_id,
         generation=head.generation,
         analysis_revision=state.analysis_revision,
         operation_id=state.operation_id,
-        status=state.status.value,
-        output=body.get("output"),
-        output_sha256=text_or_none(body.get("output_sha256")),
+        status=state.standing.value,
+        output=output,
+        output_sha256=text_or_none(output_sha256),
         error=state.error.code if state.error else None,
         http_status=state.error.http_status if state.error else None,
+        review=review,
         provider=text_or_none(body.get("provider")),
         model=text_or_none(body.get("model")),
         provider_class=text_or_none(body.get("provider_class")),

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Final
 
+from casework.checkpoints.reviews import Review
 from casework.json_pointer import flatten
 from casework.runner.export import ExportRow
 from casework.runtime.views import phrases
@@ -103,14 +104,29 @@ def _result(result: ReportedResult) -> str:
     row = result.row
     places: dict[str, str] = {q.pointer: f"{q.file}, line {q.line}" for q in result.quotes}
     parts = [f"<h3>{inert(row.operation_id)}: {inert(row.status)}</h3>\n"]
-    if row.output is not None:
+    if row.answered:
         cells = [
             (pointer or "(answer)", _shown(value), places.get(pointer, ""))
             for pointer, value in flatten(row.output)
         ]
         parts.append(table("Answer", ("member", "value", "stands in"), cells))
+    if row.review is not None:
+        parts.append(_review(row.review))
     parts.append(table("Where it came from", ("what", "value"), _origin(row)))
     return "".join(parts)
+
+
+def _review(review: Review) -> str:
+    facts = [
+        ("decision", review.verdict.value),
+        ("by", review.actor),
+        ("at", phrases.utc_time(review.decided_at) or ""),
+        ("reason", review.reason or "-"),
+    ]
+    facts += [(f"set {c.pointer or '(answer)'}", _shown(c.value)) for c in review.corrections]
+    if not review.stands and review.output_sha256 is not None:
+        facts += [(f"rejected {p or '(answer)'}", _shown(v)) for p, v in flatten(review.output)]
+    return table("Review", ("what", "value"), facts)
 
 
 def _origin(row: ExportRow) -> list[tuple[str, str]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from casework.checkpoints.records import OperationStatus
+from casework.checkpoints.records import OperationStatus, PackageStatus
 from casework.checkpoints.store import CheckpointStore
 from casework.errors import CheckpointError
 from casework.runner.export import ExportRow
@@ -44,12 +44,14 @@ def reported_cases(
     Args:
         store: Where.
         cases: Which cases.
-        only: Only operations in this state.
+        only: Only operations that count as this.
         every_campaign: Also those that live on under a later id.
         passed_over: Takes the cases whose package cannot be read, and why.
     """
     for case_id in cases:
         try:
+            if store.open(case_id).status is PackageStatus.FORGOTTEN:
+                continue
             rows = list(case_rows(store, case_id, only=only, every_campaign=every_campaign))
             evidence = case_evidence(store, case_id)
         except CheckpointError as error:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from casework.checkpoints.records import OperationState
+from casework.checkpoints.records import OperationState, OperationStatus, PackageStatus
 from casework.checkpoints.store import CheckpointStore
 from casework.errors import CheckpointError, ConfigurationError
 from casework.runner.export import ExportRow
@@ -19,7 +19,7 @@ from casework.runtime.views.export_rows import row_of
 from casework.runtime.views.index_pages import every_case
 from casework.runtime.views.status_report import read_settings
 from casework.runtime.workspace import existing_store
-from casework.strict_json import InvalidJSON, JSONObject, parse, text_or_none
+from casework.strict_json import InvalidJSON, JSONObject, parse
 
 LINE_BYTES_MAX: Final = 64 * 1024 * 1024
 _NAMES_SHOWN: Final = 20
@@ -81,15 +81,8 @@ class RunReader:
             ConfigurationError: There is no such run, or nobody said which of several operations.
         """
         seen: set[str] = set()
-        for row in self._rows(name, seen):
-            spool.add(
-                Answer(
-                    case_id=row.case_id,
-                    outcome=f"{row.status} {row.error}" if row.error else row.status,
-                    answered=row.answered,
-                    output=row.output,
-                )
-            )
+        for answer in self._answers(name, seen):
+            spool.add(answer)
         if not spool.case_ids:
             names = ", ".join(sorted(seen)[:_NAMES_SHOWN])
             raise ConfigurationError(
@@ -99,7 +92,7 @@ class RunReader:
                 remedy=f"there are: {names}" if names else "nothing was run there so far",
             )
 
-    def _rows(self, name: RunName, seen: set[str]) -> Iterator[ExportRow]:
+    def _answers(self, name: RunName, seen: set[str]) -> Iterator[Answer]:
         if name.place is not None and not name.place.is_dir():
             wanted = _Wanted(name, self.operation_id, (), seen)
             yield from wanted.newest_in(_file_rows(name.place))
@@ -114,7 +107,7 @@ class RunReader:
                 self.damaged[case_id] = error
             else:
                 if row is not None:
-                    yield row
+                    yield _answer(row.to_json())
 
 
 @dataclass(slots=True)
@@ -144,19 +137,26 @@ class _Wanted:
         self.stem = stem
         return True
 
-    def newest_in(self, rows: Iterator[ExportRow]) -> Iterator[ExportRow]:
-        """Yield those rows of a file that no other row of their case outdates."""
+    def newest_in(self, rows: Iterator[JSONObject]) -> Iterator[Answer]:
+        """Yield the answers of those rows of a file that no earlier one of their case outdates."""
         newest: dict[str, tuple[int, int]] = {}
         for row in rows:
-            if self.takes(row.operation_id):
-                age = (row.analysis_revision, later_campaigns(row.operation_id)[1])
-                if age >= newest.get(row.case_id, age):
-                    newest[row.case_id] = age
-                    yield row
+            operation_id, revision = str(row["operation_id"]), row.get("analysis_revision")
+            if self.takes(operation_id):
+                answer = _answer(row)
+                age = (
+                    revision if isinstance(revision, int) else 1,
+                    later_campaigns(operation_id)[1],
+                )
+                if age >= newest.get(answer.case_id, age):
+                    newest[answer.case_id] = age
+                    yield answer
 
 
 def _row(store: CheckpointStore, case_id: str, wanted: _Wanted) -> ExportRow | None:
     head = store.open(case_id)
+    if head.status is PackageStatus.FORGOTTEN:
+        return None
     exact = wanted.name.operation_id is not None
     states = [
         state
@@ -177,7 +177,7 @@ def _pipeline_ids(project: Project) -> Collection[str]:
     return {spec.id for spec in pipeline.operations} if pipeline else ()
 
 
-def _file_rows(path: Path) -> Iterator[ExportRow]:
+def _file_rows(path: Path) -> Iterator[JSONObject]:
     try:
         with path.open("rb") as stream:
             number = 0
@@ -193,7 +193,7 @@ def _file_rows(path: Path) -> Iterator[ExportRow]:
         ) from None
 
 
-def _file_row(line: bytes, where: str) -> ExportRow:
+def _file_row(line: bytes, where: str) -> JSONObject:
     try:
         value = parse(line, depth_max=_DEPTH_MAX) if len(line) <= LINE_BYTES_MAX else None
     except InvalidJSON:
@@ -207,19 +207,19 @@ def _file_row(line: bytes, where: str) -> ExportRow:
             where=where,
             remedy="name a file that `casework export --format jsonl` wrote",
         )
-    return _as_row(value)
+    return value
 
 
-def _as_row(value: JSONObject) -> ExportRow:
-    revision = value.get("analysis_revision")
-    return ExportRow(
-        case_id=str(value["case_id"]),
-        package_id="",
-        generation=0,
-        analysis_revision=revision if isinstance(revision, int) else 1,
-        operation_id=str(value["operation_id"]),
-        status=str(value["status"]),
-        output=value.get("output"),
-        output_sha256=text_or_none(value.get("output_sha256")),
-        error=text_or_none(value.get("error")),
+def _answer(row: JSONObject) -> Answer:
+    """Return what the row of an export says of its case."""
+    status, output, review = str(row["status"]), row.get("output"), row.get("review")
+    error = row.get("error")
+    outcome = status if error is None else f"{status} {error}"
+    if isinstance(review, dict):
+        outcome = f"{status} ({review.get('verdict')})"
+    return Answer(
+        case_id=str(row["case_id"]),
+        outcome=outcome,
+        answered=status == OperationStatus.SUCCESS.value or output is not None,
+        output=output,
     )
