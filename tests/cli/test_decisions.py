@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from casework.strict_json import JSONObject
 from tests.support.command_line import YES, CommandLine, make_project, write_script
 
-REFUSAL = {"do": "fail", "kind": "refusal"}
+REFUSAL: JSONObject = {"do": "fail", "kind": "refusal"}
 
 
 @pytest.fixture
