@@ -7,6 +7,7 @@ import os
 import sqlite3
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from casework.checkpoints.index import PackageIndex
 from casework.checkpoints.index_rows import Planned
 from casework.checkpoints.memory_storage import MemoryStorage
 from casework.checkpoints.records import OperationStatus, PackageStatus
+from casework.checkpoints.reviews import ReviewMark, ReviewVerdict
 from casework.checkpoints.store import CheckpointStore
 from casework.errors import StorageError
 from tests.support.packages import CASE, START, Workshop
@@ -377,3 +379,34 @@ def test_updates_and_a_rescan_always_agree(history: list[tuple[str, str, str]]) 
         workshop.pass_time(60)
     kept, rebuilt = workshop.store.index, CheckpointStore(storage).index
     assert answers(rebuilt) == answers(kept)
+
+
+@pytest.mark.parametrize(
+    ("verdict", "counts_as"),
+    [
+        (ReviewVerdict.APPROVED, OperationStatus.SUCCESS),
+        (ReviewVerdict.CORRECTED, OperationStatus.SUCCESS),
+        (ReviewVerdict.REJECTED, OperationStatus.ERROR),
+    ],
+)
+def test_what_a_person_decided_counts_as_decided(
+    verdict: ReviewVerdict, counts_as: OperationStatus
+) -> None:
+    """Counts, the list of decisions, and a rescan agree; the status is still that of the rounds."""
+    workshop = Workshop(MemoryStorage())
+    head = workshop.run(workshop.create(), "op")
+    ((ophash, state),) = head.operations.items()
+    mark = ReviewMark(verdict=verdict, number=1, sha256="0" * 64, size=1, output_sha256="0" * 64)
+    after = replace(head, operations=head.operations.changed({ophash: replace(state, review=mark)}))
+    index = PackageIndex(None, lambda: [after])
+    for look in (index.counts, index.rescan):
+        look()
+        assert {counts_as: 1} == index.counts().operations
+        (found,) = index.decided()
+        assert (verdict, counts_as, OperationStatus.SUCCESS) == (
+            found.verdict,
+            found.standing,
+            found.status,
+        )
+    index.put(replace(head, generation=head.generation + 2, changed=None))
+    assert ({OperationStatus.SUCCESS: 1}, []) == (index.counts().operations, index.decided())
