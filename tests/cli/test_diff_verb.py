@@ -83,6 +83,17 @@ def test_a_project_or_file_stands_for_the_answers_that_hold_now(cli: CommandLine
     assert {"same": 3, "changed": 0, "only_a": 0, "only_b": 0} == ran.document()["counts"]
 
 
+def test_parts_of_a_long_document_are_no_answers_of_the_case(worked: CommandLine) -> None:
+    """A file that holds them is compared by what joins them; named exactly, they are a run."""
+    rows = worked("export").out
+    parts = rows.replace('"first"', '"first#2of3"').replace("yes", "part")
+    Path("parts.jsonl").write_text(rows + parts, encoding="utf-8")
+    whole = worked("diff", "first", "parts.jsonl", "--json").document()["counts"]
+    exact = worked("diff", "first", "parts.jsonl:first#2of3", "--json").document()["counts"]
+    assert {"same": 3, "changed": 0, "only_a": 0, "only_b": 0} == whole
+    assert {"same": 0, "changed": 3, "only_a": 0, "only_b": 0} == exact
+
+
 def test_fields_can_be_chosen(
     worked: CommandLine, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

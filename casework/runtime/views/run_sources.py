@@ -11,10 +11,11 @@ from typing import Final
 from casework.checkpoints.records import OperationState, OperationStatus, PackageStatus
 from casework.checkpoints.store import CheckpointStore
 from casework.errors import CheckpointError, ConfigurationError
+from casework.runner.chunk_ids import chunk_id
 from casework.runner.export import ExportRow
 from casework.runner.run_diff import Answer, AnswerSpool
 from casework.runtime.project import Project
-from casework.runtime.run.operation_ids import later_campaigns, pipeline_id
+from casework.runtime.run.operation_ids import first_campaign, later_campaigns, pipeline_id
 from casework.runtime.views.export_rows import row_of
 from casework.runtime.views.index_pages import every_case
 from casework.runtime.views.status_report import read_settings
@@ -124,6 +125,9 @@ class _Wanted:
         self.seen.add(operation_id)
         if self.name.operation_id is not None:
             return operation_id == self.name.operation_id
+        first = first_campaign(operation_id, self.known)
+        if first not in self.known and chunk_id(first) is not None:
+            return False  # the part of a long document is no answer of the case
         stem = pipeline_id(operation_id, self.known)
         if self.operation_id is not None:
             return stem == self.operation_id
