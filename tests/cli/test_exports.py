@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import io
+import json
+from pathlib import Path
 
 import pytest
 
-from tests.support.command_line import YES, CommandLine, child, write_script
+from casework.checkpoints.store import CheckpointStore
+from casework.runtime.views.evidence import case_evidence
+from tests.support.command_line import YES, CommandLine, child, make_project, write_script
 from tests.support.page_reader import PageReader
 
 TYPED = """
@@ -81,3 +85,26 @@ def test_a_damaged_case_is_left_out_of_a_report(worked: CommandLine) -> None:
     page = PageReader(ran.out.encode())
     assert (6, 2) == (ran.code, [tag for tag, _ in page.elements].count("details"))
     assert "is left out" in ran.err
+
+
+def test_a_csv_export_can_be_imported_again(
+    cli: CommandLine, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With a byte order mark, every letter and every id comes back as it went out."""
+    texts = ['=HYPERLINK("http://x","y")', "\u2028 a;b\r\n\t'\"\u00e9", "-5"]
+    write_script(
+        cli.project,
+        [{"do": "reply", "text": json.dumps({"answer": text})} for text in texts],
+    )
+    cli.imported()("run", "--concurrency", "1")
+    target = tmp_path / "out.csv"
+    cli("export", "--format", "csv", "--bom", "--keep-formulas", "-o", str(target))
+    other = CommandLine(make_project(tmp_path / "other"), capsys)
+    named = ("--id-field", "case_id", "--text-field", "/answer")
+    assert 0 == other("import", str(target), *named).code
+    store = CheckpointStore(other.project / "runtime")
+    back = {
+        case_id: case_evidence(store, case_id).texts[0][1]
+        for case_id in ("a.txt", "b.txt", "c.txt")
+    }
+    assert {line["case_id"]: line["output"]["answer"] for line in cli("export").lines()} == back  # type: ignore[index,call-overload]
