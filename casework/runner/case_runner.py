@@ -141,6 +141,7 @@ class CaseLLMRunner:
         operation_id: str,
         request: LLMRequest,
         plan: Plan | None = None,
+        generation: int | None = None,
     ) -> OperationResult:
         """Run the operation's next round if it is due, and return what the operation came to.
 
@@ -155,6 +156,8 @@ class CaseLLMRunner:
             operation_id: The operation, stable within an analysis revision.
             request: What to ask.
             plan: A plan that the gateway has already made for this very request.
+            generation: The package's generation that the request was made for; at any other one
+                it is void.
 
         Raises:
             ConfigurationError: No round can be planned; nothing was called or written.
@@ -170,7 +173,7 @@ class CaseLLMRunner:
             return await self._gateway.complete_round(request, plan=whom)
 
         names = (case_id, package_id, operation_id)
-        return await self._dispatch(names, request, plan=whom, walk=walk)
+        return await self._dispatch(names, request, plan=whom, walk=walk, generation=generation)
 
     async def reject(
         self,
@@ -180,6 +183,7 @@ class CaseLLMRunner:
         operation_id: str,
         request: LLMRequest,
         kind: FailureKind,
+        generation: int | None = None,
     ) -> OperationResult:
         """Commit a controlled error for an input that rules an answer out; nobody is asked.
 
@@ -192,7 +196,7 @@ class CaseLLMRunner:
             return RequestRejected(started_at=self._clock.now(), kind=kind)
 
         names = (case_id, package_id, operation_id)
-        return await self._dispatch(names, request, plan=plan, walk=refuse)
+        return await self._dispatch(names, request, plan=plan, walk=refuse, generation=generation)
 
     def run_blocking(
         self, case_id: str, package_id: str, *, operation_id: str, request: LLMRequest
@@ -220,11 +224,14 @@ class CaseLLMRunner:
         *,
         plan: Plan,
         walk: Callable[[], Awaitable[RoundOutcome | RequestRejected]],
+        generation: int | None,
     ) -> OperationResult:
         """Take the case's lock, decide, walk at most one round, commit, let go."""
         with ExitStack() as held:
             opened = await self._unbroken(
-                lambda: self._open(held, names, request=request, plan=plan)
+                lambda: self._open(
+                    held, names, request=request, plan=plan, generation=generation
+                )
             )
             match opened.decision:
                 case Replay(state):
@@ -261,7 +268,13 @@ class CaseLLMRunner:
         return future.result()
 
     def _open(
-        self, held: ExitStack, names: tuple[str, str, str], *, request: LLMRequest, plan: Plan
+        self,
+        held: ExitStack,
+        names: tuple[str, str, str],
+        *,
+        request: LLMRequest,
+        plan: Plan,
+        generation: int | None,
     ) -> _Opened:
         """Lock the case, read the operation and decide; announce the round if one is to run."""
         case_id, package_id, operation_id = names
@@ -269,6 +282,13 @@ class CaseLLMRunner:
         held.enter_context(self._store.lock(case_id))
         head = self._store.open(case_id, package_id)
         refuse_forgotten(head)
+        if generation not in (None, head.generation):
+            raise StaleGeneration(
+                "the case has changed since the request was made; nobody was asked",
+                code="outdated_request",
+                where=case_id,
+                remedy="make the request anew",
+            )
         ophash = operation_hash(head.analysis_revision, operation_id)
         state = head.operations.get(ophash)
         identity = OperationIdentity(

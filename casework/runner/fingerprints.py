@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Final
 
@@ -81,9 +82,36 @@ def differing_parts(stored: JSONObject, new: JSONObject) -> tuple[str, ...]:
     """Name the parts in which two request records differ, never their contents."""
     names = sorted({*stored, *new} - {"request_fingerprint", "config_fingerprint", "configuration"})
     parts = [name for name in names if stored.get(name) != new.get(name)]
-    if "messages" in parts and "data" in parts:
-        parts.remove("data")  # where the document stands moves with any other text
+    if "messages" in parts:
+        # Where the document stands moves with any other text, and its words are in the messages.
+        frames = _frame(stored), _frame(new)
+        same_frame = None not in frames and frames[0] == frames[1]
+        parts = sorted({*parts, "data"} - {"messages"} if same_frame else {*parts} - {"data"})
     return (*parts, *_differing_settings(stored.get("configuration"), new.get("configuration")))
+
+
+def _frame(body: JSONObject) -> list[JSON] | None:
+    """Return the messages without the document and its marks; None where none is marked."""
+    messages, data = body.get("messages"), body.get("data")
+    if not isinstance(messages, list) or not isinstance(data, dict):
+        return None
+    at, start, end = (data.get(name) for name in ("message", "start", "end"))
+    if not (isinstance(at, int) and isinstance(start, int) and isinstance(end, int)):
+        return None
+    message = messages[at] if 0 <= at < len(messages) else None
+    if not isinstance(message, dict) or not isinstance(message.get("content"), str):
+        return None
+    content = str(message["content"])
+    around: list[JSON] = [
+        _BEGIN_MARK.sub("", content[:start]),
+        _END_MARK.sub("", content[end:]),
+        message.get("role"),
+    ]
+    return [*messages[:at], around, *messages[at + 1 :]]
+
+
+_BEGIN_MARK: Final = re.compile(r"[0-9a-f]{32}\n\Z")
+_END_MARK: Final = re.compile(r"(?<=\A\nEND DATA )[0-9a-f]{32}")
 
 
 def _differing_settings(stored: JSON, new: JSON) -> tuple[str, ...]:

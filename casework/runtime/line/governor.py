@@ -24,6 +24,8 @@ class HoldReason(StrEnum):
     """The next round could cross the budget."""
     CANCELLED = "cancelled"
     """A person cancelled the operation."""
+    NEEDS = "needs"
+    """It waits for other operations of its case; whoever ends the last of them takes it up."""
 
 
 @dataclass(frozen=True, slots=True)

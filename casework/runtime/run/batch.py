@@ -300,9 +300,9 @@ class Batch:
         return Ending(again_seconds=max(seconds, 0.0))
 
     def _held_back(self, hold: Hold) -> Ending:
-        """Leave work that a person cancelled; come back to what is held for another reason."""
+        """Leave what somebody else takes up again; come back to what is held otherwise."""
         self._begun -= 1
-        if hold.reason is HoldReason.CANCELLED:
+        if hold.reason in (HoldReason.CANCELLED, HoldReason.NEEDS):
             return Ending(leave=True)
         if hold.reason is HoldReason.BUDGET and not self._options.stay:
             self._budget_reached = True

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 from typing import Final
 
@@ -14,6 +15,7 @@ from casework.checkpoints.inflight import Intent
 from casework.checkpoints.records import OperationStatus
 from casework.errors import CheckpointError, InvalidRequest, OperationConflict
 from casework.runner.case_runner import OperationResult
+from casework.runner.operation import ResultStatus
 from casework.runner.pipeline import Pipeline
 from casework.runtime.line.claimant import Claimant, new_worker
 from casework.runtime.line.due_queue import DueQueue
@@ -21,9 +23,12 @@ from casework.runtime.line.governor import Governor, Hold, OpenLine
 from casework.runtime.line.local_engine import EngineParts
 from casework.runtime.line.work import Work
 from casework.runtime.run.batch import Batch, BatchOptions, BatchReport
+from casework.runtime.run.case_requests import CaseRequests, NotReady
+from casework.runtime.run.held_work import HeldWork
 from casework.runtime.run.interruption import Interruption
 from casework.runtime.run.operation_ids import pipeline_id
-from casework.runtime.run.requests import NamedText, RequestBuilder
+from casework.runtime.run.requests import NamedText, PreparedRequest, RequestBuilder
+from casework.runtime.run.stale_results import ANSWERS, StaleCheck
 from casework.runtime.run.state_counts import StateCounts, of_index, of_operations
 from casework.runtime.views.index_pages import every_operation
 from casework.runtime.workspace import Workspace, require_cases
@@ -76,6 +81,8 @@ class PipelineRun:
         self.cases = tuple(dict.fromkeys(cases))
         self._specs = {spec.id: spec for spec in pipeline.operations}
         self._builder = RequestBuilder(pipeline, workspace.config.privacy_profile)
+        self._requests = CaseRequests(self._builder, workspace.store)
+        self._stale = StaleCheck(pipeline, workspace.store, workspace.gateway)
         threads = workspace.store.disk_threads(options.concurrency)
         self._executor = ThreadPoolExecutor(threads, thread_name_prefix="casework")
         self._runner = workspace.runner(self._executor)
@@ -88,6 +95,9 @@ class PipelineRun:
             operations=self._specs,
             cases=self.cases,
             replan=self._plan,
+        )
+        self._held = HeldWork(
+            pipeline, workspace.store, requests=self._requests, wake=queue.want_again
         )
         self.batch = Batch(
             workspace.store,
@@ -112,7 +122,7 @@ class PipelineRun:
         store.prove()
         interrupted = store.recover()
         require_cases(store, self.cases)
-        self._plan()
+        self._held.plan()
         return Ready(interrupted, self.counts())
 
     async def run(self, interruption: Interruption) -> BatchReport:
@@ -124,7 +134,7 @@ class PipelineRun:
             CaseworkError: As :meth:`Batch.run` does.
         """
         try:
-            await self._refuse_mixed_results()
+            self._refuse_mixed_results()
             return await self.batch.run(interruption)
         finally:
             await self.workspace.gateway.aclose()
@@ -143,7 +153,7 @@ class PipelineRun:
         return of_operations(counted.cases, filter(self._is_ours, every_operation(self._index)))
 
     def _plan(self) -> None:
-        self._index.plan(list(self._specs))
+        self._held.plan()
 
     async def _dispatch(self, work: Work) -> OperationResult | Hold:
         """Run an operation's round, unless the governor holds it back."""
@@ -151,10 +161,19 @@ class PipelineRun:
 
     async def _run_round(self, work: Work, governor: Governor) -> OperationResult | Hold:
         """Build the request from the case's texts and run its round, or refuse it unasked."""
-        spec = self._specs[pipeline_id(work.operation_id, self._specs)]
-        prepared = await asyncio.get_running_loop().run_in_executor(
-            self._executor, self._builder.for_case, spec, self.workspace.store, work.case_id
-        )
+        in_thread = partial(asyncio.get_running_loop().run_in_executor, self._executor)
+        prepared = await in_thread(self._requests.prepare, work.case_id, work.operation_id)
+        if isinstance(prepared, NotReady):
+            return await in_thread(self._held.put_back, work, prepared)
+        result = await self._ask(work, prepared, governor)
+        if isinstance(result, OperationResult) and result.status is ResultStatus.SUCCESS:
+            await in_thread(self._held.settle, work.case_id)
+        return result
+
+    async def _ask(
+        self, work: Work, prepared: PreparedRequest, governor: Governor
+    ) -> OperationResult | Hold:
+        """Run the round of a request, or refuse it unasked."""
         names = (work.case_id, work.package_id)
         if prepared.rejection is not None:
             return await self._runner.reject(
@@ -162,6 +181,7 @@ class PipelineRun:
                 operation_id=work.operation_id,
                 request=prepared.request,
                 kind=prepared.rejection,
+                generation=prepared.generation,
             )
         plan = self.workspace.gateway.plan(prepared.request)
         hold = governor.reserve(work, plan)
@@ -170,13 +190,17 @@ class PipelineRun:
         result: OperationResult | None = None
         try:
             result = await self._runner.run(
-                *names, operation_id=work.operation_id, request=prepared.request, plan=plan
+                *names,
+                operation_id=work.operation_id,
+                request=prepared.request,
+                plan=plan,
+                generation=prepared.generation,
             )
             return result
         finally:
             governor.ended(work, result)
 
-    async def _refuse_mixed_results(self) -> None:
+    def _refuse_mixed_results(self) -> None:
         """Refuse to go on where finished results stand under the same id for another request.
 
         One finished operation is compared for each id, without calling anybody, since every run
@@ -196,22 +220,28 @@ class PipelineRun:
             if base not in active and answered:
                 compared.add(max(answered, key=lambda i: (len(i), i)))
             for operation_id in sorted(compared):
-                await self._compare_one_of(samples[operation_id][:COMPARED_MAX])
+                self._compare_one_of(samples[operation_id])
 
-    async def _compare_one_of(self, operations: Sequence[IndexedOperation]) -> None:
-        """Compare the first of some finished operations that can be read."""
-        for operation in operations:
-            work = Work(operation.case_id, operation.package_id, operation.operation_id)
+    def _compare_one_of(self, operations: Sequence[IndexedOperation]) -> None:
+        """Compare the first of some finished operations that can be compared.
+
+        One whose only difference are the answers that it read is not what the pipeline changed.
+        """
+        for operation in operations[:COMPARED_MAX]:
             try:
-                await self._run_round(work, OpenLine())
-            except OperationConflict as conflict:
-                raise OperationConflict(
-                    f"{conflict.message}; its results are kept and not mixed with others",
-                    where=f"pipeline {self.pipeline.name!r}",
-                    remedy="give the operation a new id in the pipeline, or restore what changed",
-                ) from None
+                parts = self._stale.differing(operation)
             except (CheckpointError, InvalidRequest):
                 continue  # locked or damaged: the run itself will tell
+            if parts is None or ANSWERS in parts:
+                continue
+            if parts:
+                raise OperationConflict(
+                    f"operation {operation.operation_id!r} was begun with another "
+                    f"{', '.join(parts)}; its results are kept and not mixed with others",
+                    where=f"pipeline {self.pipeline.name!r}",
+                    remedy="casework retry --stale asks anew under a later id; or give the "
+                    "operation a new id in the pipeline, or restore what changed",
+                )
             return
 
     def _sample(self, statuses: Sequence[OperationStatus | Planned]) -> Iterator[IndexedOperation]:

@@ -32,6 +32,7 @@ AFTER: Final = ("unproven", FailureKind.TLS_ERROR)
 """Who is asked after it, if it failed in a way that may pass."""
 
 IN_PROCESS: Final = {
+    FailureKind.DATA_MISSING,
     FailureKind.NO_EVIDENCE,
     FailureKind.REPLAY_MISS,
     FailureKind.UNKNOWN,

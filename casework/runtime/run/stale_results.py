@@ -1,0 +1,133 @@
+"""Results that were made from something else than the pipeline says now."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from casework.checkpoints.fold import PackageHead
+from casework.checkpoints.index_rows import IndexedOperation
+from casework.checkpoints.names import request_path
+from casework.checkpoints.records import OperationState
+from casework.checkpoints.store import CheckpointStore
+from casework.errors import CheckpointError, FormatError, InvalidRequest
+from casework.gateway.llm_gateway import LLMGateway
+from casework.runner.case_answers import CaseAnswers
+from casework.runner.fingerprints import OperationIdentity, differing_parts, record_request
+from casework.runner.operation_spec import OperationSpec
+from casework.runner.pipeline import Pipeline
+from casework.runtime.run.case_requests import CaseRequests, NotReady
+from casework.runtime.run.operation_ids import pipeline_id
+from casework.runtime.run.requests import RequestBuilder
+from casework.strict_json import parse
+
+ANSWERS: Final = "answers of other operations"
+"""What differs where only the answers that an operation read have changed since."""
+
+CHUNK: Final = "chunk"
+"""What differs where a document is split otherwise now."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stale:
+    """One result, and in which parts its request or configuration differs from today's."""
+
+    operation: IndexedOperation
+    parts: tuple[str, ...]
+
+
+class StaleCheck:
+    """Compares stored results with what the pipeline would ask now; contacts nobody.
+
+    Args:
+        pipeline: What would be asked.
+        store: Where the results lie.
+        gateway: Under which configuration.
+
+    Raises:
+        ConfigurationError: The pipeline's templates cannot be used.
+    """
+
+    def __init__(self, pipeline: Pipeline, store: CheckpointStore, gateway: LLMGateway) -> None:
+        self._specs = {spec.id: spec for spec in pipeline.operations}
+        builder = RequestBuilder(pipeline, gateway.config.privacy_profile)
+        self._requests = CaseRequests(builder, store)
+        self._store = store
+        self._gateway = gateway
+
+    def is_ours(self, operation: IndexedOperation) -> bool:
+        """Tell whether the pipeline has the operation, in whichever part or campaign."""
+        return pipeline_id(operation.operation_id, self._specs) in self._specs
+
+    def of(self, operations: Iterable[IndexedOperation]) -> Iterator[Stale]:
+        """Yield those of some operations that are stale; what cannot be read or told is left out.
+
+        Raises:
+            ConfigurationError: No provider is eligible.
+        """
+        for operation in filter(self.is_ours, operations):
+            try:
+                parts = self.differing(operation)
+            except (CheckpointError, InvalidRequest):
+                continue
+            if parts:
+                yield Stale(operation, parts)
+
+    def differing(self, operation: IndexedOperation) -> tuple[str, ...] | None:
+        """Name what differs, nothing for a result as it would be made today.
+
+        None where that cannot be told: no round was run yet, or what the operation needs has no
+        answer now.
+
+        Raises:
+            ConfigurationError: No provider is eligible.
+            InvalidRequest: The request of today cannot be built.
+            CheckpointError: The package cannot be read.
+        """
+        head = self._store.open(operation.case_id)
+        state = head.operations.get(operation.ophash)
+        if state is None or state.request_fingerprint is None:
+            return None
+        prepared = self._requests.prepare(operation.case_id, operation.operation_id)
+        if isinstance(prepared, NotReady):
+            split_otherwise = prepared.planned is None or prepared.missing_parts
+            return (CHUNK,) if split_otherwise else None
+        identity = OperationIdentity(
+            case_id=head.case_id,
+            package_id=head.package_id,
+            operation_id=operation.operation_id,
+            analysis_revision=head.analysis_revision,
+            phase=state.phase,
+        )
+        record = record_request(
+            prepared.request,
+            identity,
+            profile=self._gateway.effective_profile(prepared.request),
+            configuration=self._gateway.configuration(prepared.request),
+        )
+        if (state.request_fingerprint, state.config_fingerprint) == (
+            record.request_fingerprint,
+            record.config_fingerprint,
+        ):
+            return ()
+        stored = parse(self._store.read_file(head.case_id, request_path(state.ophash)))
+        if not isinstance(stored, dict):
+            raise FormatError("a stored request is no object", where=head.case_id)
+        parts = differing_parts(stored, record.body)
+        spec = self._specs[pipeline_id(operation.operation_id, self._specs)]
+        if "data" in parts and self._answers_moved(spec, head, state):
+            return tuple(ANSWERS if part == "data" else part for part in parts)
+        return parts
+
+    def _answers_moved(self, spec: OperationSpec, head: PackageHead, state: OperationState) -> bool:
+        """Tell whether an answer that the operation reads may have changed since it was run."""
+        answers: CaseAnswers = self._requests.answers(head)
+        since = state.last_round_at
+        for needed in {output.operation for output in spec.data.outputs}:
+            source = answers.state(needed)
+            if source is None or source.review is not None:
+                return True
+            if since is None or (source.last_round_at or since) > since:
+                return True
+        return False
