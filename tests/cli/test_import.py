@@ -14,6 +14,7 @@ import pytest
 from casework.errors import ConfigurationError
 from casework.runtime.importing import standard_input
 from tests.support.command_line import CommandLine, child, make_project
+from tests.support.pdf_files import make_pdf
 
 
 def test_standard_input_needs_a_format_and_takes_a_name(
@@ -111,3 +112,16 @@ def test_ids_that_are_no_file_names_are_imported(cli: CommandLine, case_id: str)
     names = {part for path in paths for part in path.split("/")}
     assert not any(name.lower() == "con" or name.endswith(".") for name in names)
     assert 140 >= max(map(len, names))
+
+
+def test_nobody_is_asked_about_a_pdf_without_text(cli: CommandLine) -> None:
+    """A scan is not answered from its file name; it ends in a state that says why."""
+    (cli.project / "MX5280-manual.pdf").write_bytes(make_pdf(["", "", ""]))
+    ran = cli("import", str(cli.project / "MX5280-manual.pdf"), "--json")
+    assert (0, {"empty_input": 1}) == (ran.code, ran.document()["problem_counts"])
+    cli("run", "--quiet")
+    (row,) = cli("export", "--format", "jsonl").lines()
+    assert ("MX5280-manual.pdf", None) == (row["case_id"], row["output"])
+    assert "empty_input" in json.dumps(row)
+    audit = cli("audit", "MX5280-manual.pdf", "--json")
+    assert "m-1" not in audit.out

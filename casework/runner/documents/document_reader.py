@@ -30,7 +30,6 @@ from casework.runner.documents.record_files import (
 from casework.runner.documents.zip_members import Archive, ZipMember
 
 _OTHER_FORMATS: Final[Mapping[str, str]] = {
-    ".pdf": "a PDF; extract its text first",
     ".docx": "a word processor's file; save it as text",
 }
 

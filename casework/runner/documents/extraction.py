@@ -11,7 +11,9 @@ from casework.runner.documents.document import ProblemCode
 from casework.runner.documents.html_text import html_to_text
 from casework.runner.documents.mail_text import read_mail
 from casework.runner.documents.media import Reading
+from casework.runner.documents.pdf_process import read_pdf
 from casework.runner.documents.table_text import DELIMITER_NAMES, InvalidRow, read_table_row
+from casework.runner.documents.text_report import PAGES_LISTED_MAX
 from casework.strict_json import JSON, InvalidJSON, parse_replacing_surrogates
 
 Finding: TypeAlias = "tuple[ProblemCode, str]"
@@ -52,6 +54,8 @@ def extract(name: str, content: bytes, reading: Reading) -> Extracted | Undecoda
             return _row(name, content, reading)
         case "mail":
             return _mail(name, content, reading)
+        case "pdf":
+            return _pdf(content)
         case _:
             assert_never(reading.media)
 
@@ -118,6 +122,18 @@ def _mail(name: str, content: bytes, reading: Reading) -> Extracted | Undecodabl
         findings=tuple(mail.findings),
         surrogates_replaced=mail.surrogates_replaced,
     )
+
+
+def _pdf(content: bytes) -> Extracted | Undecodable:
+    pdf = read_pdf(content)
+    if isinstance(pdf, Undecodable):
+        return pdf
+    found: list[Finding] = []
+    if pdf.failed:
+        numbers = ", ".join(map(str, pdf.failed[:PAGES_LISTED_MAX]))
+        message = f"{len(pdf.failed)} pages could not be read and count as empty: {numbers}"
+        found.append((ProblemCode.PAGES_UNREADABLE, message))
+    return Extracted(text=pdf.text, encoding="pdf", findings=tuple(found), reader=pdf.reader)
 
 
 def _made(

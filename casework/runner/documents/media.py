@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Final, Literal, TypeAlias, get_args
 
-Media: TypeAlias = Literal["text", "markdown", "html", "record", "row", "mail"]
+Media: TypeAlias = Literal["text", "markdown", "html", "record", "row", "mail", "pdf"]
 """A record is one JSON object of many, a row one line of a table under the table's header."""
 
 MEDIA: Final[tuple[Media, ...]] = get_args(Media)
@@ -15,6 +15,7 @@ MEDIA: Final[tuple[Media, ...]] = get_args(Media)
 _BY_SUFFIX: Final[Mapping[str, Media]] = {
     **dict.fromkeys((".html", ".htm", ".xhtml"), "html"),
     ".eml": "mail",
+    ".pdf": "pdf",
     **dict.fromkeys((".md", ".markdown", ".mdown", ".mkd"), "markdown"),
 }
 

@@ -19,6 +19,7 @@ from casework.runner.documents import (
     read_documents,
 )
 from casework.runner.documents.document_reader import read_stream
+from tests.support.pdf_files import make_pdf
 
 FIELDS = RecordFields("id", "text")
 TEXT = "a \u2013 e\u0301\f\f\x07\r\n"
@@ -37,6 +38,7 @@ FILES: Mapping[str, tuple[bytes, ImportOptions]] = {
     "wide.csv": ("id;text\n1;\u00e9\n".encode("utf-16"), ImportOptions(fields=FIELDS)),
     "array.json": ('[{"id": 1, "text": "\u2013"}]'.encode("utf-16"), ImportOptions(fields=FIELDS)),
     "object.json": (b'{"id": 1, "text": "\x96"}', ImportOptions(fields=FIELDS)),
+    "doc.pdf": (make_pdf(["one", "", "three"]), ImportOptions(encoding="cp1252")),
     "m.eml": (b"Subject: =?x?q?=E9?=\n\n\xe9", ImportOptions()),
     "m.mbox": (
         b"From x\nSubject: s\n\n>From y\n\nFrom z\n\n\xe9",
