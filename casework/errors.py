@@ -9,6 +9,7 @@
     │   │   └── PrivacyViolation   a request asked for more than its profile allows
     │   ├── ProviderError          one call to one target failed
     │   ├── RoundFailed            a whole round failed where no outcome can be returned
+    │   ├── LimitReached           every provider is at a limit of calls; none was asked
     │   ├── DeadlineExceeded       the time given for the work is over
     │   └── StreamInterrupted      a stream broke after its first chunk
     ├── CheckpointError
@@ -92,6 +93,22 @@ class RoundFailed(GatewayError):
     """A whole round failed where the caller can take no outcome."""
 
     default_code = "round_failed"
+
+
+class LimitReached(GatewayError):
+    """Every provider that may be asked is at a limit of calls; none was asked.
+
+    Args:
+        seconds: When one of them may be asked again, at the earliest.
+    """
+
+    default_code = "limit_reached"
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(
+            "every provider is at a limit of calls", remedy="ask again later, or raise the limits"
+        )
+        self.seconds = seconds
 
 
 class DeadlineExceeded(GatewayError):

@@ -50,6 +50,8 @@ class FailureKind(StrEnum):
     """The document holds no text; nobody was asked."""
     DATA_MISSING = "data_missing"
     """An earlier answer has nothing where the pipeline reads it; nobody was asked."""
+    LIMIT_REACHED = "limit_reached"
+    """A configured limit of calls is reached; the provider was not asked."""
     UNKNOWN = "unknown"
     """An adapter raised something that it should not; a defect to report."""
 
@@ -144,6 +146,7 @@ POLICY: Final[Mapping[FailureKind, FailurePolicy]] = MappingProxyType(
         FailureKind.REPLAY_MISS: _final(502),
         FailureKind.EMPTY_INPUT: _final(400),
         FailureKind.DATA_MISSING: _final(400),
+        FailureKind.LIMIT_REACHED: replace(_temporary(429, _RATE, breaker=False), cooldown=None),
         FailureKind.UNKNOWN: _final(500, next_target=True),
     }
 )

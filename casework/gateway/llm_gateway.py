@@ -14,6 +14,7 @@ from casework.config.providers import ProviderConfig
 from casework.errors import ConfigurationError, InvalidRequest
 from casework.gateway.clock import Clock, SystemClock
 from casework.gateway.credentials import credentials_for
+from casework.gateway.limits import CallGate, OpenGate
 from casework.gateway.messages import (
     PARAMETERS,
     Credential,
@@ -46,6 +47,7 @@ class LLMGateway:
         adapters: Factories for adapters that Casework does not ship, by adapter name.
         clock: The time; another one in tests.
         environ: Where ``api_key_env`` names are looked up; the process environment by default.
+        gate: What lets calls through; without one there are no limits.
 
     Raises:
         ConfigurationError: An enabled provider names an adapter that nobody registered.
@@ -58,10 +60,12 @@ class LLMGateway:
         adapters: Mapping[str, ProviderFactory] | None = None,
         clock: Clock | None = None,
         environ: Mapping[str, str] | None = None,
+        gate: CallGate | None = None,
     ) -> None:
         self.config = config
         self.clock: Clock = clock or SystemClock()
         self._environ = os.environ if environ is None else environ
+        self._gate: CallGate = gate or OpenGate()
         self._factories = {**BUILT_IN, **(adapters or {})}
         self._adapters: dict[str, LLMProvider] = {}
         self._file_digests: dict[str, str] = {}
@@ -133,8 +137,9 @@ class LLMGateway:
         Raises:
             ConfigurationError: See :meth:`plan`.
             InvalidRequest: See :meth:`plan`.
+            LimitReached: Every target is at a limit of calls; none was asked.
         """
-        return await walk_round(plan or self.plan(request, policy), self.clock)
+        return await walk_round(plan or self.plan(request, policy), self.clock, gate=self._gate)
 
     def effective_profile(self, request: LLMRequest) -> PrivacyProfile:
         """Return the narrower of the configured profile and the request's own."""

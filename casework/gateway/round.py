@@ -12,8 +12,10 @@ from enum import StrEnum
 from typing import Final, TypeAlias, assert_never
 
 from casework.config.providers import ProviderConfig
+from casework.errors import LimitReached
 from casework.gateway.clock import Clock, Deadline
 from casework.gateway.errors import POLICY, FailureKind, ProviderFailure
+from casework.gateway.limits import AtLimit, CallGate
 from casework.gateway.messages import (
     Credential,
     Message,
@@ -122,16 +124,21 @@ class _Failed:
 _Visit: TypeAlias = _Answered | _Failed
 
 
-async def walk_round(plan: Plan, clock: Clock) -> RoundOutcome:
-    """Ask the plan's targets in order until one gives a validated answer or a final error."""
+async def walk_round(plan: Plan, clock: Clock, *, gate: CallGate) -> RoundOutcome:
+    """Ask the plan's targets in order until one gives a validated answer or a final error.
+
+    Raises:
+        LimitReached: Every target is at a limit of calls; none was asked.
+    """
     started_at, begun = clock.now(), clock.monotonic()
     attempts: list[Attempt] = []
     retry_after: float | None = None
+    limits: list[float] = []
     for target in plan.targets:
-        visit = await _visit(plan, target, clock)
+        visit = await _visit(plan, target, clock, gate=gate)
         if isinstance(visit, _Failed) and plan.asks_again_after(visit.attempt.kind):
             attempts.append(visit.attempt)
-            visit = await _visit(plan, target, clock, again_after=visit.attempt)
+            visit = await _visit(plan, target, clock, gate=gate, again_after=visit.attempt)
         match visit:
             case _Answered():
                 return RoundSucceeded(
@@ -152,7 +159,13 @@ async def walk_round(plan: Plan, clock: Clock) -> RoundOutcome:
                 )
             case _Failed():
                 attempts.append(visit.attempt)
-                retry_after = _longer(retry_after, visit.retry_after_seconds)
+                if (
+                    visit.attempt.kind is FailureKind.LIMIT_REACHED
+                    and not visit.attempt.served.sent
+                ):
+                    limits.append(visit.retry_after_seconds or 0.0)
+                else:
+                    retry_after = _longer(retry_after, visit.retry_after_seconds)
             case _:
                 assert_never(visit)
     if attempts and not any(POLICY[attempt.kind].temporary for attempt in attempts):
@@ -162,6 +175,8 @@ async def walk_round(plan: Plan, clock: Clock) -> RoundOutcome:
             attempts=tuple(attempts[:-1]),
             final=attempts[-1],
         )
+    if attempts and len(limits) == len(attempts):
+        raise LimitReached(min(limits))
     return RoundUnavailable(
         started_at=started_at,
         elapsed_ms=_milliseconds_since(begun, clock),
@@ -171,7 +186,7 @@ async def walk_round(plan: Plan, clock: Clock) -> RoundOutcome:
 
 
 async def _visit(
-    plan: Plan, target: Target, clock: Clock, *, again_after: Attempt | None = None
+    plan: Plan, target: Target, clock: Clock, *, gate: CallGate, again_after: Attempt | None = None
 ) -> _Visit:
     """Call one target once and judge what came back.
 
@@ -179,6 +194,7 @@ async def _visit(
         plan: What is asked.
         target: Whom.
         clock: The time.
+        gate: What lets the call through.
         again_after: The refused answer that the target is told of, for a re-ask.
     """
     messages = target.call.messages
@@ -190,9 +206,10 @@ async def _visit(
             schema=target.call.output_schema,
         )
         target = replace(target, call=replace(target.call, messages=messages))
-    started_at, begun = clock.now(), clock.monotonic()
-    result = await _call(target, clock)
-    elapsed_ms = _milliseconds_since(begun, clock)
+    async with gate.call(target.provider) as at_limit:
+        started_at, begun = clock.now(), clock.monotonic()
+        result = await _call(target, clock) if at_limit is None else _not_asked(at_limit)
+        elapsed_ms = _milliseconds_since(begun, clock)
     usage = result.usage if isinstance(result, ProviderReply) else None
     served = Served(
         provider=target.provider.id,
@@ -221,6 +238,10 @@ async def _visit(
             return _Failed(rejected, None)
         case _:
             assert_never(verdict)
+
+
+def _not_asked(limit: AtLimit) -> ProviderFailure:
+    return ProviderFailure(FailureKind.LIMIT_REACHED, retry_after_seconds=limit.seconds, sent=False)
 
 
 async def _call(target: Target, clock: Clock) -> ProviderReply | ProviderFailure:

@@ -26,18 +26,23 @@ from casework.checkpoints.records import (
     operation_hash,
 )
 from casework.checkpoints.store import CheckpointStore
-from casework.errors import FormatError, OperationConflict, StaleGeneration, StorageError
+from casework.errors import (
+    FormatError,
+    LimitReached,
+    StaleGeneration,
+    StorageError,
+)
 from casework.gateway.clock import Clock
 from casework.gateway.errors import FailureKind
 from casework.gateway.llm_gateway import LLMGateway
 from casework.gateway.messages import LLMRequest
 from casework.gateway.outcomes import RequestRejected, RoundOutcome
 from casework.gateway.round import Plan
+from casework.runner.conflicts import refuse_changes
 from casework.runner.failure_lines import FailureLines
 from casework.runner.fingerprints import (
     OperationIdentity,
     RequestRecord,
-    differing_parts,
     record_request,
 )
 from casework.runner.operation import (
@@ -52,8 +57,8 @@ from casework.runner.operation import (
     decide,
 )
 from casework.runner.outcome_files import StoredOutcome, read_outcome, write_outcome
-from casework.runner.unconfirmed import announce, unconfirmed_starts
-from casework.strict_json import JSON, parse
+from casework.runner.unconfirmed import announce, unconfirmed_starts, withdraw
+from casework.strict_json import JSON
 
 _T = TypeVar("_T")
 
@@ -101,7 +106,9 @@ class _Opened:
     decision: Decision
     adopted: bytes | None
     """A complete outcome of the round to run, left uncommitted by a crash."""
-    unconfirmed: list[JSON]
+    identity: OperationIdentity
+    earlier: tuple[IntentStart, ...]
+    """Starts of this round whose end nobody saw."""
 
 
 class CaseLLMRunner:
@@ -164,6 +171,7 @@ class CaseLLMRunner:
             InvalidRequest: The request cannot be sent; nothing was called or written.
             LockBusy: Another runner works on this case.
             OperationConflict: The id stands for another request or configuration.
+            LimitReached: Every provider is at a limit of calls; nothing was called or written.
             StaleGeneration: Somebody committed during the round; its result is discarded.
             CheckpointError: The package cannot be read or written.
         """
@@ -229,9 +237,7 @@ class CaseLLMRunner:
         """Take the case's lock, decide, walk at most one round, commit, let go."""
         with ExitStack() as held:
             opened = await self._unbroken(
-                lambda: self._open(
-                    held, names, request=request, plan=plan, generation=generation
-                )
+                lambda: self._open(held, names, request=request, plan=plan, generation=generation)
             )
             match opened.decision:
                 case Replay(state):
@@ -244,15 +250,25 @@ class CaseLLMRunner:
                         if self._store.locks.is_void(opened.head.case_id):
                             raise ousted()  # it stood still since it took the lock
                         content = write_outcome(
-                            await walk(),
+                            await self._walked(opened, walk),
                             number=number,
                             request=opened.request,
-                            unconfirmed=opened.unconfirmed,
+                            unconfirmed=[start.to_json() for start in opened.earlier],
                             due_at=opened.state.due_at if opened.state else None,
                         )
                     return await self._unbroken(lambda: self._commit(opened, number, content))
                 case _:
                     assert_never(opened.decision)
+
+    async def _walked(
+        self, opened: _Opened, walk: Callable[[], Awaitable[RoundOutcome | RequestRejected]]
+    ) -> RoundOutcome | RequestRejected:
+        """Walk the round; where limits let nobody be asked, take its announcement back."""
+        try:
+            return await walk()
+        except LimitReached:
+            await self._unbroken(lambda: withdraw(self._store, opened.identity, opened.earlier))
+            raise
 
     async def _unbroken(self, work: Callable[[], _T]) -> _T:
         """Do blocking work in a thread, to its end even if the caller is cancelled meanwhile."""
@@ -264,6 +280,8 @@ class CaseLLMRunner:
             except asyncio.CancelledError as error:
                 cancelled = error
         if cancelled is not None:
+            if not future.cancelled():
+                future.exception()  # else the loop complains that nobody looked at it
             raise cancelled
         return future.result()
 
@@ -305,7 +323,7 @@ class CaseLLMRunner:
             configuration=plan.configuration,
         )
         if state is not None and state.request_fingerprint is not None:
-            _refuse_changes(self._store, case_id, state=state, request=record)
+            refuse_changes(self._store, case_id, state=state, request=record)
         decision = self._decide((case_id, ophash), state)
         adopted, earlier = None, tuple[IntentStart, ...]()
         if isinstance(decision, RunRound):
@@ -325,7 +343,8 @@ class CaseLLMRunner:
             plan=plan,
             decision=decision,
             adopted=adopted,
-            unconfirmed=[start.to_json() for start in earlier],
+            identity=identity,
+            earlier=earlier,
         )
 
     def _left_complete(
@@ -470,22 +489,4 @@ def _result(
         due_at=state.due_at,
         outcome=outcome,
         reused=reused,
-    )
-
-
-def _refuse_changes(
-    store: CheckpointStore, case_id: str, *, state: OperationState, request: RequestRecord
-) -> None:
-    """Raise if the operation id stands for another request or configuration."""
-    if (
-        state.request_fingerprint == request.request_fingerprint
-        and state.config_fingerprint == request.config_fingerprint
-    ):
-        return
-    stored = parse(store.read_file(case_id, request_path(state.ophash)))
-    parts = differing_parts(stored, request.body) if isinstance(stored, dict) else ()
-    raise OperationConflict(
-        f"operation {state.operation_id!r} was begun with another {', '.join(parts) or 'request'}",
-        where=case_id,
-        remedy="use a new operation id, or restore what was changed",
     )

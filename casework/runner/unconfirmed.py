@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime
 from typing import Final
 
@@ -60,6 +61,27 @@ def announce(
             earlier=earlier,
         )
     )
+
+
+def withdraw(
+    store: CheckpointStore, identity: OperationIdentity, earlier: tuple[IntentStart, ...]
+) -> None:
+    """Take back the newest announcement, because nobody was asked; earlier starts stay announced.
+
+    Raises:
+        StorageError: It could not be written; the start stays announced.
+    """
+    if not earlier:
+        store.inflight.end(identity.case_id, identity.ophash)
+        return
+    announced = store.inflight.look(identity.case_id, identity.ophash).newest
+    if announced is not None:
+        *before, last = earlier
+        store.inflight.begin(
+            replace(
+                announced, started_at=last.started_at, targets=last.targets, earlier=tuple(before)
+            )
+        )
 
 
 def _target(target: Target, request_bytes: int) -> IntentTarget:

@@ -163,7 +163,7 @@ class LineState:
         """Count a call that is about to be made, or return which limit forbids it."""
 
         def work(connection: sqlite3.Connection) -> Closed | None:
-            closed = _closed(connection, provider, limits, now)
+            closed = _closed(connection, provider, limits, now=now)
             if closed is None:
                 _count(connection, provider, now)
             return closed
@@ -172,7 +172,9 @@ class LineState:
 
     def closed(self, provider: str, limits: ProviderLimits, *, now: datetime) -> Closed | None:
         """Return which limit forbids a call now; None if none does."""
-        return self._do(lambda connection: _closed(connection, provider, limits, now), write=False)
+        return self._do(
+            lambda connection: _closed(connection, provider, limits, now=now), write=False
+        )
 
     def calls_today(self, provider: str, limits: ProviderLimits, *, now: datetime) -> int:
         """Return how many calls the provider's day has seen."""
@@ -385,7 +387,7 @@ def _create(connection: sqlite3.Connection, boot: str) -> None:
 
 
 def _closed(
-    connection: sqlite3.Connection, provider: str, limits: ProviderLimits, now: datetime
+    connection: sqlite3.Connection, provider: str, limits: ProviderLimits, *, now: datetime
 ) -> Closed | None:
     rows = connection.execute(
         "select at from calls where provider = ? and at > ?", (provider, _ticks(now - MINUTE))
