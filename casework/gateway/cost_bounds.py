@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from casework.config.providers import ProviderConfig
 from casework.gateway.messages import Cost, Usage
 from casework.gateway.prices import cost_of
 from casework.gateway.round import Target
@@ -25,8 +26,25 @@ def call_cost_max(target: Target, request_bytes: int) -> Cost | None:
         request_bytes: Size of the messages in UTF-8.
     """
     limit = target.call.parameters.get("max_tokens")
-    if not isinstance(limit, int):
-        limit = target.provider.response_bytes_max
-    sent = request_bytes + len(canonical(target.call.output_schema)) + ENVELOPE_TOKENS
-    usage = Usage(prompt_tokens=sent, completion_tokens=limit)
-    return cost_of(usage, target.provider.rates, currency=target.currency)
+    return cost_bound(
+        target.provider,
+        sent_bytes=request_bytes + len(canonical(target.call.output_schema)),
+        max_tokens=limit if isinstance(limit, int) else None,
+        currency=target.currency,
+    )
+
+
+def cost_bound(
+    provider: ProviderConfig, *, sent_bytes: int, max_tokens: int | None, currency: str
+) -> Cost | None:
+    """Return the most that a call to a provider can cost; None if its rates are unknown.
+
+    Args:
+        provider: Who is asked.
+        sent_bytes: Size of messages and schema.
+        max_tokens: The request's own limit of the answer.
+        currency: Currency of rates that name none.
+    """
+    limit = provider.response_bytes_max if max_tokens is None else max_tokens
+    usage = Usage(prompt_tokens=sent_bytes + ENVELOPE_TOKENS, completion_tokens=limit)
+    return cost_of(usage, provider.rates, currency=currency)

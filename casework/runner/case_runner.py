@@ -38,7 +38,7 @@ from casework.gateway.llm_gateway import LLMGateway
 from casework.gateway.messages import LLMRequest
 from casework.gateway.outcomes import RequestRejected, RoundOutcome
 from casework.gateway.round import Plan
-from casework.runner.conflicts import refuse_changes
+from casework.runner.conflicts import refuse_changes, refuse_outdated
 from casework.runner.failure_lines import FailureLines
 from casework.runner.fingerprints import (
     OperationIdentity,
@@ -300,13 +300,7 @@ class CaseLLMRunner:
         held.enter_context(self._store.lock(case_id))
         head = self._store.open(case_id, package_id)
         refuse_forgotten(head)
-        if generation not in (None, head.generation):
-            raise StaleGeneration(
-                "the case has changed since the request was made; nobody was asked",
-                code="outdated_request",
-                where=case_id,
-                remedy="make the request anew",
-            )
+        refuse_outdated(head, generation)
         ophash = operation_hash(head.analysis_revision, operation_id)
         state = head.operations.get(ophash)
         identity = OperationIdentity(

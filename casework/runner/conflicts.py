@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from casework.checkpoints.fold import PackageHead
 from casework.checkpoints.names import request_path
 from casework.checkpoints.records import OperationState
 from casework.checkpoints.store import CheckpointStore
-from casework.errors import OperationConflict
+from casework.errors import OperationConflict, StaleGeneration
 from casework.runner.fingerprints import RequestRecord, differing_parts
 from casework.strict_json import parse
 
@@ -30,3 +31,18 @@ def refuse_changes(
         where=case_id,
         remedy="use a new operation id, or restore what was changed",
     )
+
+
+def refuse_outdated(head: PackageHead, generation: int | None) -> None:
+    """Make sure that a case is still at the generation that a request was made for, if it was.
+
+    Raises:
+        StaleGeneration: It has changed since.
+    """
+    if generation not in (None, head.generation):
+        raise StaleGeneration(
+            "the case has changed since the request was made; nobody was asked",
+            code="outdated_request",
+            where=head.case_id,
+            remedy="make the request anew",
+        )
