@@ -38,7 +38,7 @@ def logs(
         int | None, typer.Option("--lines", "-n", min=1, metavar="N", help="Only the newest N.")
     ] = None,
 ) -> ExitCode:
-    """Show the failure log: rounds without an answer, oldest first; codes and ids, never texts.
+    """Show the failure log, as it was written: rounds without an answer; codes, never texts.
 
     Rotated files are read too. A line that is torn or damaged is skipped and counted on standard
     error. Ends with 0 also if there is no line.
