@@ -1,4 +1,4 @@
-"""Reading the failure log back, oldest line first, while others may write and rotate it."""
+"""Reading the failure log back while others may write and rotate it."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class FailureLogReader:
     """Lines so far that are torn or damaged."""
 
     def lines(self) -> Iterator[LogLine]:
-        """Yield the lines that can be read, the oldest first; others are counted.
+        """Yield the lines that can be read, in the order of their writing; others are counted.
 
         Raises:
             StorageError: A file is there and cannot be read.

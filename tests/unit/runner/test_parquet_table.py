@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from casework.errors import ConfigurationError
 from casework.gateway.messages import Cost, Usage
@@ -105,6 +107,82 @@ def test_what_no_column_holds_stands_in_other() -> None:
         {"output": {"n": 1}},
     ] == [parse(back["other"]) for back in found]
     assert (None, 1.5, None) == (found[0]["/n"], found[0]["/score"], found[2]["/n"])
+
+
+SCALARS: st.SearchStrategy[JSON] = (
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**70), 2**70)
+    | st.floats(-9, 9)
+    | st.text("a/~", max_size=2)
+)
+OUTPUTS: st.SearchStrategy[JSON] = st.recursive(
+    SCALARS,
+    lambda inner: (
+        st.lists(inner, max_size=2)
+        | st.dictionaries(st.sampled_from(["a", "b", "c/~"]), inner, max_size=3)
+    ),
+    max_leaves=6,
+)
+TYPES = ("integer", "number", "string", "boolean", "array", "object")
+
+
+def listed(kind: str) -> JSONObject:
+    return {"type": "array", "items": {"type": kind}}
+
+
+def typed(kind: str) -> JSONObject:
+    return {"type": kind}
+
+
+def with_members(properties: dict[str, JSON]) -> JSONObject:
+    return {"type": "object", "properties": properties}
+
+
+SCHEMAS: st.SearchStrategy[JSONObject] = st.recursive(
+    st.sampled_from(TYPES).map(typed) | st.sampled_from(TYPES[:4]).map(listed),
+    lambda inner: st.dictionaries(st.sampled_from(["a", "b", "c/~"]), inner, max_size=3).map(
+        with_members
+    ),
+    max_leaves=5,
+)
+
+
+def put(whole: JSON, pointer: str, value: JSON) -> JSON:
+    """Return a value with another one at a place below objects, which are made where needed."""
+    if pointer in ("", "output"):
+        return value
+    part, slash, rest = pointer[1:].partition("/")
+    members = whole if isinstance(whole, dict) else {}
+    name = part.replace("~1", "/").replace("~0", "~")
+    return {**members, name: put(members.get(name), slash + rest, value)}
+
+
+def told(value: JSON) -> JSON:
+    """Return a value without what a table does not tell apart: null, absent, empty object."""
+    if isinstance(value, dict):
+        members = {name: told(item) for name, item in value.items()}
+        return {name: item for name, item in members.items() if item is not None} or None
+    return [told(item) for item in value] if isinstance(value, list) else value
+
+
+@settings(deadline=None)
+@given(SCHEMAS, OUTPUTS)
+def test_every_answer_can_be_put_together_again(schema: JSONObject, output: JSON) -> None:
+    """Whatever the schema says: what no column holds stands in other, and nothing is lost."""
+    found = table([row(output)], ParquetOptions({"o": schema}))
+    (back,) = found.to_pylist()
+    whole: JSON = None
+    for field in found.schema:
+        if (field.name == "output" or field.name[0] == "/") and back[field.name] is not None:
+            is_json = (field.metadata or {}).get(b"casework") == b"json"
+            cell = back[field.name]
+            whole = put(whole, field.name, parse(cell) if is_json else cell)
+    other = parse(back["other"] or "{}")
+    assert isinstance(other, dict)
+    for pointer, value in other.items():
+        whole = put(whole, pointer, value)
+    assert told(output) == told(whole)
 
 
 def test_columns_beside_lists_are_those_of_the_csv() -> None:
