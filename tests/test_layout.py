@@ -33,6 +33,7 @@ PROMPTS_MAY_USE = {"casework.gateway.messages", "casework.config.privacy_profile
 
 DOORS: dict[str, set[str]] = {
     "aiohttp": {"gateway/transport.py"},
+    "apscheduler": {"runtime/line/clock_ticks.py"},
     "filelock": {"checkpoints/locks.py"},
     "jsonschema": {"gateway/validation.py"},
     "jsonschema_rs": {"gateway/validation.py"},

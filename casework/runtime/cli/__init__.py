@@ -25,6 +25,7 @@ from casework.runtime.cli import (
     project_verbs,
     run_verbs,
     setup_verbs,
+    worker_verb,
 )
 from casework.runtime.cli.exit_codes import ExitCode, exit_code_help
 from casework.runtime.cli.terminal import prepare_streams, showable
@@ -41,6 +42,7 @@ for _group in (
     project_verbs,
     import_verb,
     run_verbs,
+    worker_verb,
     overview_verbs,
     again_verbs,
     inbox_verbs,

@@ -76,12 +76,20 @@ class LiveScreen:
 
 
 @contextmanager
-def display(terminal: Terminal, monotonic: Callable[[], float]) -> Iterator[Display]:
-    """Return the display that fits the terminal and what the person asked for."""
+def display(
+    terminal: Terminal, monotonic: Callable[[], float], *, lines: bool = False
+) -> Iterator[Display]:
+    """Return the display that fits the terminal and what the person asked for.
+
+    Args:
+        terminal: Where it is shown.
+        monotonic: Tells the time.
+        lines: Write lines on a terminal too, as a journal wants them.
+    """
     if terminal.quiet or not terminal.progress:
         yield Silent()
         return
-    if not terminal.interactive:
+    if lines or not terminal.interactive:
         yield PlainLines(terminal.note, monotonic)
         return
     from rich.console import Console

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import secrets
 import sys
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -17,11 +16,18 @@ from casework.runtime.cli.failures import exit_code_of
 from casework.runtime.cli.run_display import display
 from casework.runtime.cli.terminal import Terminal
 from casework.runtime.run.batch import BatchEnd, BatchReport
+from casework.runtime.run.health import HealthFile
 from casework.runtime.run.interruption import Interruption
 from casework.runtime.run.pipeline_run import PipelineRun
 from casework.runtime.run.run_monitor import RunMonitor
-from casework.runtime.run.session_record import SessionRecord, SessionRecords, UsageRecord
+from casework.runtime.run.session_record import (
+    SessionKind,
+    SessionRecord,
+    SessionRecords,
+    UsageRecord,
+)
 from casework.runtime.run.state_counts import StateCounts
+from casework.runtime.run.sweeping import Sweeper
 from casework.runtime.views import phrases
 from casework.runtime.views.explanation import explain
 from casework.runtime.views.status_view import counts_line, usage_line, usage_to_json
@@ -30,6 +36,10 @@ from casework.strict_json import JSON, JSONObject
 
 PROBLEMS_SHOWN: Final = 10
 
+_BY_END: Final = {
+    BatchEnd.INTERRUPTED: ExitCode.INTERRUPTED,
+    BatchEnd.BUDGET: ExitCode.BUDGET,
+}
 _GRAVEST: Final = (ExitCode.INTEGRITY, ExitCode.INTERNAL, ExitCode.USAGE)
 
 
@@ -51,8 +61,8 @@ class RunResult:
     def exit_code(self) -> ExitCode:
         """Return the code that tells how the run ended; the gravest fact decides."""
         counts, report = self.counts, self.report
-        if report.end is BatchEnd.INTERRUPTED:
-            return ExitCode.INTERRUPTED
+        if report.end in _BY_END:
+            return _BY_END[report.end]
         found = {exit_code_of(problem.error) for problem in report.problems}
         if found:
             return next((code for code in _GRAVEST if code in found), ExitCode.INTERNAL)
@@ -71,11 +81,25 @@ class RunSession:
     Args:
         run: What to run.
         terminal: Where to tell of it.
+        stays: Whether it waits for new work until a signal comes.
+        kind: What it is called in the status.
+        health: The file in which a worker tells how it is.
     """
 
-    def __init__(self, run: PipelineRun, terminal: Terminal) -> None:
+    def __init__(
+        self,
+        run: PipelineRun,
+        terminal: Terminal,
+        *,
+        stays: bool = False,
+        kind: SessionKind = SessionKind.RUN,
+        health: HealthFile | None = None,
+    ) -> None:
         self._run = run
         self._terminal = terminal
+        self._stays = stays
+        self._kind = kind
+        self._health = health
         self._interruption = Interruption()
 
     def execute(self) -> RunResult:
@@ -95,7 +119,7 @@ class RunSession:
         records = SessionRecords(workspace.store)
         records.settle()
         started_at = workspace.clock.now()
-        session_id = f"{started_at:%Y%m%dT%H%M%S}-{os.getpid()}-{secrets.token_hex(3)}"
+        session_id = run.batch.worker
         monitor = RunMonitor(
             run,
             records,
@@ -103,6 +127,8 @@ class RunSession:
             reused=ready.counts.settled,
             started_at=started_at,
             used_before=records.totals()[0],
+            kind=self._kind,
+            health=self._health,
         )
         with ExitStack() as held:
             held.enter_context(records.alive(session_id))
@@ -127,19 +153,39 @@ class RunSession:
         done = asyncio.Event()
         with (
             self._interruption.listening(),
-            display(self._terminal, self._run.workspace.clock.monotonic) as shown,
+            display(
+                self._terminal,
+                self._run.workspace.clock.monotonic,
+                lines=self._kind is SessionKind.WORKER,
+            ) as shown,
         ):
             watching = asyncio.create_task(monitor.watch(shown, done))
-            saying = asyncio.create_task(self._say_when_stopping())
+            beside = [asyncio.create_task(self._say_when_stopping(monitor))]
+            if self._stays:
+                beside.append(asyncio.create_task(self._sweep()))
             try:
                 await self._run.run(self._interruption)
             finally:
                 done.set()
-                saying.cancel()
-                await asyncio.gather(watching, saying, return_exceptions=True)
+                for task in beside:
+                    task.cancel()
+                ends = await asyncio.gather(*beside, watching, return_exceptions=True)
+            for end in ends:
+                if isinstance(end, Exception):
+                    raise end
 
-    async def _say_when_stopping(self) -> None:
+    async def _sweep(self) -> None:
+        """Look now and then for what other processes have brought; a defect here ends the run."""
+        try:
+            run = self._run
+            await Sweeper(run.workspace, run.batch, self._terminal.note).keep()
+        except Exception:
+            self._interruption.stopping.set()
+            raise
+
+    async def _say_when_stopping(self, monitor: RunMonitor) -> None:
         await self._interruption.stopping.wait()
+        monitor.stopping = True
         self._terminal.note("stopping: running calls are let end; press again to leave at once")
 
     def _announce(self) -> None:
@@ -164,6 +210,11 @@ def show_result(result: RunResult, terminal: Terminal) -> None:
             "and committed now, without a new call"
         )
     terminal.text(calls_line(result))
+    if result.report.discarded:
+        terminal.text(
+            f"{phrases.plural(result.report.discarded, 'result')} discarded, because another "
+            "worker had taken the case over or committed first: casework logs"
+        )
     _show_problems(result, terminal)
     _show_way_on(result, terminal)
 
@@ -231,6 +282,7 @@ def result_to_json(result: RunResult) -> JSONObject:
         "rounds": report.tally.rounds,
         "reused": result.record.reused,
         "adopted": report.adopted,
+        "discarded": report.discarded,
         "counts": result.counts.to_json(),
         "session_usage": usage_to_json(result.record.usage),
         "usage": usage_to_json(result.usage, exact=result.usage_exact),

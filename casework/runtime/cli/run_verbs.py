@@ -31,6 +31,7 @@ def register(app: typer.Typer) -> None:
             ExitCode.UNFINISHED,
             ExitCode.INTEGRITY,
             ExitCode.LOCKED,
+            ExitCode.BUDGET,
         ),
     )(run)
 
@@ -42,6 +43,9 @@ def run(
     case: CaseOption = None,
     once: Annotated[
         bool, typer.Option("--once", help="At most one round each; do not wait for later ones.")
+    ] = False,
+    watch: Annotated[
+        bool, typer.Option("--watch", help="Stay, and take up new cases and retries as they come.")
     ] = False,
     limit: Annotated[
         int | None, typer.Option("--limit", min=1, help="Begin at most so many rounds.")
@@ -58,25 +62,41 @@ def run(
     waits for that unless --once is given. Ctrl-C lets running calls end, a second one leaves at
     once; either way everything committed is kept. Several runs may share a project.
     """
+    from casework.errors import ConfigurationError
     from casework.runtime.cli.run_session import RunSession, leave, show_result
+    from casework.runtime.line.claimant import new_worker
     from casework.runtime.run.batch import BatchOptions
-    from casework.runtime.run.descriptors import affordable_concurrency
     from casework.runtime.run.pipeline_run import PipelineRun
     from casework.runtime.workspace import Workspace
 
+    if watch and once:
+        raise ConfigurationError("--watch and --once exclude each other", code="bad_options")
     workspace = Workspace.open(invocation.project())
-    affordable = affordable_concurrency(concurrency)
-    if affordable < concurrency:
-        invocation.terminal.note(
-            f"{affordable} cases in flight instead of {concurrency}: the system allows no more "
-            "open files; raise `ulimit -n`"
-        )
-    options = BatchOptions(concurrency=affordable, limit=limit, once=once)
+    options = BatchOptions(
+        concurrency=concurrency_in(invocation, concurrency),
+        limit=limit,
+        once=once,
+        stay=watch,
+        worker=new_worker(workspace.clock.now()),
+    )
     planned = PipelineRun(
         workspace, workspace.pipeline(pipeline), options=options, cases=case or ()
     )
-    result = RunSession(planned, invocation.terminal).execute()
+    result = RunSession(planned, invocation.terminal, stays=watch).execute()
     show_result(result, invocation.terminal)
     if result.left_at_once:
         leave(ExitCode.INTERRUPTED)
     return result.exit_code()
+
+
+def concurrency_in(invocation: Invocation, wanted: int) -> int:
+    """Return how many cases may be in flight here, and say so if it is fewer than wanted."""
+    from casework.runtime.run.descriptors import affordable_concurrency
+
+    affordable = affordable_concurrency(wanted)
+    if affordable < wanted:
+        invocation.terminal.note(
+            f"{affordable} cases in flight instead of {wanted}: the system allows no more "
+            "open files; raise `ulimit -n`"
+        )
+    return affordable

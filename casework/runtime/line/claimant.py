@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Final
 
 from casework.checkpoints.claims import Claim, Viewer, Wanted
@@ -114,9 +115,10 @@ class Claimant:
         return True
 
 
-def new_worker() -> str:
-    """Return a name that no worker ever had."""
-    return f"{os.getpid()}-{secrets.token_hex(6)}"
+def new_worker(now: datetime | None = None) -> str:
+    """Return a name that no worker ever had, which tells people when and where it began."""
+    begun = "" if now is None else f"{now:%Y%m%dT%H%M%S}-"
+    return f"{begun}{os.getpid()}-{secrets.token_hex(6)}"
 
 
 def _sign_of_life(worker: str) -> str:

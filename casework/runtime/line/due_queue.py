@@ -102,7 +102,7 @@ class DueQueue:
     """Hand out due work; the index knows what is due, this knows what this process is doing.
 
     Holds at most one fetch of work in memory, however many cases there are. :meth:`take` is for
-    one thread at a time; everything else may be called meanwhile.
+    one thread at a time, as is :meth:`replanned`; everything else may be called meanwhile.
 
     Args:
         index: Knows what is due.
@@ -125,7 +125,7 @@ class DueQueue:
         replan: Callable[[], None] = lambda: None,
     ) -> None:
         self._replan = replan
-        self._planned: object = None
+        self._planned: IndexCounts | None = None
         self._index = index
         self._clock = clock
         self._claimant = claimant
@@ -155,7 +155,7 @@ class DueQueue:
             if not picked:
                 break
             taken += self._claim(picked, released)
-        if not taken and most and not self._busy and self._replanned():
+        if not taken and most and not self._busy and self.replanned():
             self._ready = deque(self._fetch())
             taken += self._claim(self._pick(most), released)
         if released:
@@ -241,14 +241,12 @@ class DueQueue:
         until = self._held.get(key)
         return until is None or until <= self._clock.monotonic()
 
-    def _replanned(self) -> bool:
+    def replanned(self) -> bool:
         """Plan what is missing, unless the index stands as it stood after the last time."""
-        counts = self._index.counts()
-        if self._planned == (counts.cases, counts.planned):
+        if self._planned == self._index.counts():
             return False
         self._replan()
-        counts = self._index.counts()
-        self._planned = (counts.cases, counts.planned)
+        self._planned = self._index.counts()
         return True
 
     def _fetch(self) -> list[IndexedOperation]:

@@ -128,6 +128,11 @@ class LocalEngine:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
+    async def look_around(self) -> None:
+        """Plan work for cases that other processes have brought, then ask for a tick."""
+        await self._in_thread(self._queue.replanned)
+        self.ended.set()
+
     def wake(self) -> None:
         """Ask for a tick soon; may be called from the loop's thread only."""
         self.ended.set()

@@ -37,6 +37,9 @@ CONCURRENCY: Final = 8
 STALE_SECONDS: Final = 0.05
 WAIT_SECONDS_MAX: Final = 60.0
 """How long the loop waits before it looks at the wall clock again, which may have been set."""
+INDEX_SECONDS: Final = 5.0
+INDEX_FAILURES_MAX: Final = 10
+"""So many times in a row a process that stays bears with an index that cannot be used."""
 PROBLEMS_KEPT: Final = 100
 STORAGE_FAILURES_MAX: Final = 3
 """Storage failures in a row after which the ground counts as gone, whatever a probe says."""
@@ -128,10 +131,13 @@ class Batch:
         self._clock = clock
         self._options = options
         self.engine = LocalEngine(parts, self._one, concurrency=options.concurrency)
+        self.worker = parts.claimant.worker
+        """What other workers know this one by."""
         self._begun = 0
         self._elsewhere = 0
         self._left = False
         self._storage_failures = 0
+        self._index_failures = 0
         self._fatal: Exception | None = None
         self._budget_reached = False
         self.hold: Hold | None = None
@@ -195,10 +201,15 @@ class Batch:
             self.engine.ended.clear()
             return Tick()
         try:
-            return await self.engine.tick(most)
+            tick = await self.engine.tick(most)
         except CheckpointError as error:
+            self._index_failures += 1
+            if self._options.stay and self._index_failures < INDEX_FAILURES_MAX:
+                return Tick(next_seconds=INDEX_SECONDS, postponed=True)
             self._fatal = error
             return Tick()
+        self._index_failures = 0
+        return tick
 
     def _ended(self, tick: Tick, interruption: Interruption) -> bool:
         """Tell whether the loop is over, now that nothing runs."""

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, Protocol
 
 from casework.errors import StorageError
+from casework.runtime.run.health import Health, HealthFile, WorkerState
 from casework.runtime.run.pipeline_run import PipelineRun
 from casework.runtime.run.session_record import (
     ProviderRecord,
+    SessionKind,
     SessionRecord,
     SessionRecords,
     UsageRecord,
@@ -43,6 +46,11 @@ class RunMonitor:
     started_at: datetime
     used_before: UsageRecord
     """What earlier runs used; the screen shows the sum."""
+    kind: SessionKind = SessionKind.RUN
+    health: HealthFile | None = None
+    """Where to tell containers and timers how it stands."""
+    stopping: bool = False
+    """Whether a signal asked to stop."""
 
     async def watch(self, display: Display, done: asyncio.Event) -> None:
         """Keep record and display up to date until the run is done."""
@@ -53,6 +61,7 @@ class RunMonitor:
                 display.show(view)
                 if view.session is not None and ticks % round(RECORD_SECONDS / TICK_SECONDS) == 0:
                     await asyncio.to_thread(self.records.write, view.session)
+                    await asyncio.to_thread(self._tell_health, view)
             ticks += 1
             with suppress(TimeoutError):
                 await asyncio.wait_for(done.wait(), TICK_SECONDS)
@@ -62,6 +71,8 @@ class RunMonitor:
         record = self._record(counts)
         record = record.model_copy(update={"ended_at": record.updated_at, "running": 0})
         self.records.write(record)
+        if self.health is not None:
+            self.health.write(self._health(WorkerState.STOPPED, None))
         return record
 
     async def view(self) -> StatusView:
@@ -86,12 +97,38 @@ class RunMonitor:
             passed_over=tuple((v.provider.id, v.reason.value) for v in verdicts if not v.eligible),
         )
 
+    def _tell_health(self, view: StatusView) -> None:
+        if self.health is None:
+            return
+        state = WorkerState.WORKING if self.run.batch.running else WorkerState.WAITING
+        if self.run.batch.hold is not None and not self.run.batch.running:
+            state = WorkerState.HELD
+        if self.stopping:
+            state = WorkerState.STOPPING
+        due = view.next_due_at if view.counts.retry else None
+        self.health.write(self._health(state, due))
+
+    def _health(self, state: WorkerState, next_due_at: datetime | None) -> Health:
+        batch = self.run.batch
+        return Health(
+            state=state,
+            worker=self.session_id,
+            pid=os.getpid(),
+            started_at=self.started_at,
+            updated_at=self.run.workspace.clock.now(),
+            running=batch.running,
+            next_due_at=next_due_at,
+            hold=batch.hold.reason.value if batch.hold else None,
+        )
+
     def _record(self, counts: StateCounts) -> SessionRecord:
         batch, clock = self.run.batch, self.run.workspace.clock
         tally, now = batch.report.tally, clock.monotonic()
         return SessionRecord(
             id=self.session_id,
             pipeline=self.run.pipeline.name,
+            kind=self.kind,
+            pid=os.getpid(),
             started_at=self.started_at,
             updated_at=clock.now(),
             reused=self.reused,

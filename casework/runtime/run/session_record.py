@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, suppress
 from datetime import datetime
 from decimal import Decimal
+from enum import StrEnum
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Final, TypeVar
@@ -84,6 +85,15 @@ class ProviderRecord(BaseModel):
     median_ms: float | None
 
 
+class SessionKind(StrEnum):
+    """What a session is."""
+
+    RUN = "run"
+    """It ends when nothing is left to do."""
+    WORKER = "worker"
+    """It stays."""
+
+
 class SessionRecord(BaseModel):
     """One run of a pipeline, as far as it has come."""
 
@@ -91,6 +101,9 @@ class SessionRecord(BaseModel):
 
     id: str
     pipeline: str
+    kind: SessionKind = SessionKind.RUN
+    pid: Count | None = None
+    """The process, for people who look for it; nothing is decided by it."""
     started_at: datetime
     updated_at: datetime
     ended_at: datetime | None = None
@@ -126,7 +139,7 @@ class SessionRecords:
 
     def alive(self, session_id: str) -> AbstractContextManager[None]:
         """Hold the sign of life of a session while the context lasts."""
-        return self._store.lock(f"\0session {session_id}")
+        return self._store.lock(_sign_of_life(session_id))
 
     def write(self, record: SessionRecord) -> None:
         """Replace a session's record; where the disk refuses, people see the older one."""
@@ -169,15 +182,17 @@ class SessionRecords:
     def settle(self) -> None:
         """Fold the records of ended runs into one sum; count anew after one that died.
 
-        Does nothing while another run is at work, whose counting would be in the way.
+        While a run is at work nothing is counted anew, since it would be in the way; records of
+        runs that died wait for that.
         """
         if self._folder is None:
             return
         with suppress(LockBusy), self._store.lock("\0sessions"):
             # Listed under the lock: what another run has folded meanwhile must not count twice.
             records = self.list()
-            if not any(map(self.is_alive, records)):
-                self._fold(self._folder, records)
+            if any(map(self.is_alive, records)):
+                records = tuple(record for record in records if record.ended_at is not None)
+            self._fold(self._folder, records)
 
     def _fold(self, folder: Path, records: Sequence[SessionRecord]) -> None:
         before = self._totals()
@@ -190,6 +205,7 @@ class SessionRecords:
         total = _Totals(sessions=before.sessions + len(records), usage=usage)
         if _replace(folder / TOTALS_FILE, total.model_dump_json()):
             for record in records:
+                self._store.locks.discard(_sign_of_life(record.id))
                 with suppress(OSError):
                     (folder / f"{record.id}.json").unlink()
 
@@ -202,6 +218,10 @@ class SessionRecords:
             for path in sorted(self._folder.glob("*.json")):
                 if path.name != TOTALS_FILE:
                     yield path
+
+
+def _sign_of_life(session_id: str) -> str:
+    return f"\0session {session_id}"
 
 
 def recount(store: CheckpointStore) -> UsageRecord:
