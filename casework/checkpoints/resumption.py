@@ -1,4 +1,4 @@
-"""Letting an operation that did not succeed live on under a new id."""
+"""Letting an operation live on under a new id."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from datetime import datetime
 from casework.checkpoints.fold import PackageHead
 from casework.checkpoints.names import check_id
 from casework.checkpoints.records import OperationState, OperationStatus, operation_hash
-from casework.checkpoints.transitions import may_live_on, successor_of
+from casework.checkpoints.transitions import has_answer, may_live_on, successor_of
 from casework.errors import IllegalTransition, NotDue, OperationConflict, PackageNotFound
 
 
@@ -18,13 +18,14 @@ def resumed(
     *,
     new_operation_id: str,
     analysis_revision: int | None,
+    answered: bool,
     at: datetime,
 ) -> dict[str, OperationState]:
     """Return both states of a resumption: the old one with its link, and its successor.
 
     Raises:
         PackageNotFound: There is no such operation.
-        IllegalTransition: It succeeded, or no round of it was run yet.
+        IllegalTransition: No round of it was run yet, or it has an answer and none may be left.
         OperationConflict: It was resumed before, or the new id is used.
         NotDue: It is blocked, and its retry time has not come.
     """
@@ -34,7 +35,7 @@ def resumed(
     state = head.operations.get(ophash)
     if state is None:
         raise PackageNotFound("the case has no such operation", code="operation_not_found")
-    if not may_live_on(state):
+    if not may_live_on(state) or (has_answer(state) and not answered):
         raise IllegalTransition(f"an operation that is {state.status.value} cannot be resumed")
     if state.resumed_as is not None:
         raise OperationConflict(

@@ -245,15 +245,25 @@ class CheckpointStore:
         *,
         new_operation_id: str,
         analysis_revision: int | None = None,
+        answered: bool = False,
     ) -> PackageHead:
         """Let a blocked or failed operation live on under a new id, linked both ways.
 
         Takes the case's lock itself. The new operation is due at once, with a fresh budget.
 
+        Args:
+            case_id: The case.
+            package_id: Its package.
+            operation_id: The operation.
+            new_operation_id: Under which it lives on.
+            analysis_revision: Of which revision both are; the current one by default.
+            answered: Also where it has an answer, which then is history: for results that were made
+                from something else than would be asked now.
+
         Raises:
             NotDue: It is blocked, and its retry time has not come.
             OperationConflict: It was resumed before, or the new id is used.
-            IllegalTransition: It is neither blocked nor failed.
+            IllegalTransition: It has an answer and none may be left, or no round of it was run.
             PackageNotFound: There is no such case or operation.
             LockBusy: Somebody works on the case.
         """
@@ -264,6 +274,7 @@ class CheckpointStore:
                 operation_id,
                 new_operation_id=new_operation_id,
                 analysis_revision=analysis_revision,
+                answered=answered,
                 at=at,
             )
             change = Change(

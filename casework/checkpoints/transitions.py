@@ -252,11 +252,19 @@ def may_live_on(state: OperationState) -> bool:
     """Tell whether an operation may be begun anew under another id.
 
     One that waits for its next round may, so that changed settings do not leave it without a way
-    on; one of which no round was run has nothing to leave behind. An answer that a person rejected
-    does not stand, so it may be asked for again.
+    on; one of which no round was run has nothing to leave behind. One that succeeded may too, where
+    what is asked has changed since; see :func:`has_answer`.
+    """
+    return state.rounds_completed > 0
+
+
+def has_answer(state: OperationState) -> bool:
+    """Tell whether an operation succeeded and nobody rejected its answer.
+
+    It is begun anew only for somebody who says that an answer may be left behind.
     """
     rejected = state.review is not None and state.review.verdict is ReviewVerdict.REJECTED
-    return (state.status is not OperationStatus.SUCCESS or rejected) and state.rounds_completed > 0
+    return state.status is OperationStatus.SUCCESS and not rejected
 
 
 def successor_of(state: OperationState, operation_id: str, at: datetime) -> OperationState:

@@ -218,8 +218,16 @@ def resume_under_next_id(
     store: CheckpointStore,
     operation: IndexedOperation,
     later_ids: Callable[[str], Iterable[str]],
+    *,
+    answered: bool = False,
 ) -> str | None:
     """Let an operation live on under the first free id; None if it was resumed before.
+
+    Args:
+        store: Where.
+        operation: Which.
+        later_ids: Yields the ids to try, in order.
+        answered: Also where it has an answer, which then is history.
 
     Raises:
         LockBusy: Somebody works on the case.
@@ -233,6 +241,7 @@ def resume_under_next_id(
                 operation.package_id,
                 operation.operation_id,
                 new_operation_id=new_id,
+                answered=answered,
             )
         except OperationConflict as conflict:
             if conflict.code == "already_resumed":

@@ -92,7 +92,7 @@ class Pipeline:
         source = _Code("pipeline")
         values = {"name": name, "operations": [_plain(one.table) for one in operations]}
         settings = source.as_model(values)
-        _fill(self, settings.name, _assemble(settings, source, folder or Path(), engine))
+        _fill(self, settings.name, _assemble(settings, source, folder or Path(), engine=engine))
 
     @classmethod
     def load(cls, path: str | Path, *, engine: str = ENGINE) -> Pipeline:
@@ -143,7 +143,7 @@ class Pipeline:
     def _of(cls, document: TomlDocument, folder: Path, engine: str) -> Pipeline:
         settings = document.as_model(PipelineSettings)
         made = cls.__new__(cls)
-        _fill(made, settings.name, _assemble(settings, document, folder, engine))
+        _fill(made, settings.name, _assemble(settings, document, folder, engine=engine))
         return made
 
 
@@ -153,7 +153,7 @@ def _fill(pipeline: Pipeline, name: str, operations: tuple[OperationSpec, ...]) 
 
 
 def _assemble(
-    settings: PipelineSettings, source: Source, folder: Path, engine: str
+    settings: PipelineSettings, source: Source, folder: Path, *, engine: str
 ) -> tuple[OperationSpec, ...]:
     assemblies = {
         operation.id: Assembly(source, folder, ("operations", index))

@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from casework.runtime.cli.exit_codes import ExitCode
+from casework.runtime.cli.project_verbs import PipelineOption
 from casework.runtime.cli.run_verbs import CaseOption
 from casework.runtime.cli.verb import Invocation, verb
 from casework.strict_json import JSONObject
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
+    from pathlib import Path
 
     from casework.checkpoints.index_rows import IndexedOperation
     from casework.checkpoints.store import CheckpointStore
@@ -50,24 +52,38 @@ def retry(
     reviewed: Annotated[
         bool, typer.Option("--reviewed", help="Also what a person decided about.")
     ] = False,
+    stale: Annotated[
+        bool,
+        typer.Option("--stale", help="What was made from something else than is asked now."),
+    ] = False,
+    operation: Annotated[
+        str | None, typer.Option("--op", metavar="ID", help="With --stale: only this operation.")
+    ] = None,
+    pipeline: PipelineOption = None,
 ) -> ExitCode:
     """Ask again what failed: under a new id (extract@2, extract@3, ...), old outcomes stay.
 
     Nothing is called yet; the next run does that, under today's settings and with fresh rounds.
     What is blocked may be asked again only after its retry time; until then it is named with that
-    time, and the verb ends with 5. What a person decided about stays as decided.
+    time, and the verb ends with 5. What a person decided about stays as decided. With --stale
+    exactly those results are asked again, answers too, whose prompt, schema, parameters, providers
+    or earlier answers are not today's.
     """
     from casework.checkpoints.records import OperationStatus
     from casework.errors import ConfigurationError
     from casework.runtime.run.campaigns import stopped_operations
     from casework.runtime.workspace import existing_store
 
-    if not (failed or pending or reason or case):
+    if stale and not (failed or pending or reason):
+        return _ask_stale(
+            invocation, cases=case or (), operation=operation, pipeline=pipeline, decided=reviewed
+        )
+    if stale or not (failed or pending or reason or case):
         raise ConfigurationError(
-            "nothing was chosen",
+            "--stale chooses by itself" if stale else "nothing was chosen",
             code="nothing_chosen",
             where="retry",
-            remedy="choose with --failed, --pending, --reason CODE or --case ID",
+            remedy="choose with --failed, --pending, --reason CODE and --case ID, or with --stale",
         )
     store = existing_store(invocation.project())
     statuses: tuple[OperationStatus, ...] = (OperationStatus.ERROR, OperationStatus.BLOCKED)
@@ -78,17 +94,51 @@ def retry(
     return tell_again(invocation, store, chosen)
 
 
+def _ask_stale(
+    invocation: Invocation,
+    *,
+    cases: Sequence[str],
+    operation: str | None,
+    pipeline: Path | None,
+    decided: bool,
+) -> ExitCode:
+    """Ask again what was made from something else than the pipeline says now."""
+    from casework.runtime.run.campaigns import ask_stale
+    from casework.runtime.run.stale_results import StaleCheck, begun_operations
+    from casework.runtime.workspace import Workspace, existing_store, require_cases
+
+    existing_store(invocation.project())
+    workspace = Workspace.open(invocation.project())
+    found = workspace.pipeline(pipeline)
+    wanted = None if operation is None else found.operation(operation).id
+    require_cases(workspace.store, cases)
+    check = StaleCheck(found, workspace.store, workspace.gateway)
+    chosen = check.of(begun_operations(workspace.store.index, cases), only=wanted)
+    if not decided:
+        chosen = (one for one in chosen if one.operation.verdict is None)
+    code = _tell(invocation, ask_stale(workspace.store, chosen))
+    if any(spec.needs for spec in found.operations):
+        invocation.terminal.note("after that run, what read other answers may be stale in its turn")
+    return code
+
+
 def tell_again(
     invocation: Invocation, store: CheckpointStore, chosen: Iterable[IndexedOperation]
 ) -> ExitCode:
     """Ask each chosen operation again and tell what came of it."""
-    from casework.runtime.run.campaigns import Answer, ask_again
+    from casework.runtime.run.campaigns import ask_again
+
+    return _tell(invocation, ask_again(store, chosen))
+
+
+def _tell(invocation: Invocation, asked: Iterable[Again]) -> ExitCode:
+    from casework.runtime.run.campaigns import Answer
     from casework.runtime.views import phrases
 
     terminal = invocation.terminal
     answers: Counter[Answer] = Counter()
     rows: list[tuple[str, ...]] = []
-    for again in ask_again(store, chosen):
+    for again in asked:
         answers[again.answer] += 1
         if terminal.as_json:
             terminal.json_line(_again_to_json(again))

@@ -14,6 +14,7 @@ from casework.strict_json import JSON
 
 if TYPE_CHECKING:
     from collections import Counter
+    from pathlib import Path
 
     from casework.runner.operation_spec import OperationSpec
 
@@ -24,6 +25,7 @@ class By(StrEnum):
     OP = "op"
     PROVIDER = "provider"
     REASON = "reason"
+    STALE = "stale"
 
 
 def register(app: typer.Typer) -> None:
@@ -46,20 +48,25 @@ def status(
     *,
     pipeline: PipelineOption = None,
     by: Annotated[
-        By | None, typer.Option("--by", help="Count by operation, provider or reason instead.")
+        By | None,
+        typer.Option("--by", help="Count by operation, provider, reason or staleness instead."),
     ] = None,
 ) -> ExitCode:
     """Say how the project stands: counts that reconcile, speed, money, what was interrupted.
 
     Answered from the index, however many cases there are; settings are not needed. --by provider
-    reads every finished outcome and takes its time. Always ends with 0 if it could look.
+    reads every finished outcome, and --by stale compares every result with what the pipeline would
+    ask now, which takes its time. Always ends with 0 if it could look.
     """
-    from casework.runtime.views.status_report import project_status, read_settings
+    from casework.runtime.views.status_report import project_status, read_settings, stale_samples
     from casework.runtime.views.status_view import status_lines, view_to_json
     from casework.runtime.workspace import existing_store
 
     project, terminal = invocation.project(), invocation.terminal
     store = existing_store(project)
+    if by is By.STALE:
+        _show_breakdown(invocation, by, _stale_table(invocation, pipeline))
+        return ExitCode.SUCCESS
     if by is not None:
         from casework.runtime.views.status_breakdown import Cut, breakdown
 
@@ -67,11 +74,21 @@ def status(
         return ExitCode.SUCCESS
     settings = read_settings(project, pipeline)
     view = project_status(project, store, settings)
+    stale = list(stale_samples(store, settings))
     if terminal.as_json:
-        terminal.document(view_to_json(view))
+        shown: list[JSON] = [
+            {"operation_id": one.operation.operation_id, "differs": list(one.parts)}
+            for one in stale
+        ]
+        terminal.document({**view_to_json(view), "stale": shown})
     else:
         for line in status_lines(view):
             terminal.text(line)
+        for one in stale:
+            terminal.text(
+                f"stale  {one.operation.operation_id}: made from another {', '.join(one.parts)}: "
+                "casework status --by stale counts, casework retry --stale asks again"
+            )
     if settings.problem is not None:
         terminal.note(f"casework: {settings.problem}")
     return ExitCode.SUCCESS
@@ -111,6 +128,22 @@ def explain(
         terminal.text(part.title())
         terminal.table(explanation.COLUMNS, part.rows())
     return ExitCode.SUCCESS
+
+
+def _stale_table(invocation: Invocation, pipeline: Path | None) -> dict[str, Counter[str]]:
+    """Count the results of each operation that were made from something else, by what differs."""
+    from collections import Counter
+
+    from casework.runtime.run.stale_results import StaleCheck, begun_operations
+    from casework.runtime.workspace import Workspace
+
+    workspace = Workspace.open(invocation.project())
+    check = StaleCheck(workspace.pipeline(pipeline), workspace.store, workspace.gateway)
+    table: dict[str, Counter[str]] = {}
+    for one in check.of(begun_operations(workspace.store.index)):
+        key = f"{one.operation.operation_id}: {', '.join(one.parts)}"
+        table.setdefault(key, Counter())[str(one.operation.status)] += 1
+    return table
 
 
 def _show_breakdown(invocation: Invocation, by: By, table: dict[str, Counter[str]]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 from typing import Final
@@ -14,7 +14,8 @@ from casework.checkpoints.store import CheckpointStore
 from casework.errors import LockBusy, NotDue
 from casework.runner.inbox import resume_under_next_id
 from casework.runtime.run.operation_ids import later_campaigns
-from casework.runtime.views.inbox import reason_of, same_reason
+from casework.runtime.run.stale_results import Stale
+from casework.runtime.views.inbox import decided_items, reason_of, same_reason
 from casework.runtime.views.index_pages import operations_in
 from casework.runtime.workspace import require_cases
 
@@ -58,7 +59,7 @@ def stopped_operations(
     *,
     reason: str | None = None,
     cases: Iterable[str] = (),
-    decided: bool = False,
+    rejected: bool = False,
 ) -> Iterator[IndexedOperation]:
     """Yield the operations without an answer that a person chose.
 
@@ -67,7 +68,7 @@ def stopped_operations(
         statuses: Which of ERROR, BLOCKED and RETRY_PENDING.
         reason: Only those with this code.
         cases: Only these cases; none means all.
-        decided: Also those that a person decided about.
+        rejected: Also those that a person rejected; what stands by decision is never taken.
 
     Raises:
         PackageNotFound: A case that was named does not exist.
@@ -76,7 +77,7 @@ def stopped_operations(
     wanted = tuple(statuses)
 
     def fits(operation: IndexedOperation) -> bool:
-        if operation.verdict is not None and not decided:
+        if operation.verdict is not None and not rejected:
             return False
         return _stopped(operation, wanted) and (reason is None or same_reason(operation, reason))
 
@@ -87,22 +88,43 @@ def stopped_operations(
         return
     for status in wanted:
         yield from filter(fits, operations_in(store.index, status))
+    if rejected:
+        answered = (o for o in decided_items(store.index) if o.status not in wanted)
+        yield from filter(fits, answered)
 
 
 def _stopped(operation: IndexedOperation, wanted: Collection[OperationStatus]) -> bool:
-    """Tell whether an operation is in one of the states; one just begun anew is not stopped."""
-    return operation.status in wanted and operation.rounds_completed > 0
+    """Tell whether an operation is in one of the states; one just begun anew is not stopped.
+
+    What a person decided about is in the state that it counts as.
+    """
+    return operation.standing in wanted and operation.rounds_completed > 0
 
 
-def ask_again(store: CheckpointStore, operations: Iterable[IndexedOperation]) -> Iterator[Again]:
-    """Let each operation live on under the next free id; the next run asks it."""
+def ask_again(
+    store: CheckpointStore, operations: Iterable[IndexedOperation], *, answered: bool = False
+) -> Iterator[Again]:
+    """Let each operation live on under the next free id; the next run asks it.
+
+    Args:
+        store: Where.
+        operations: Which.
+        answered: Also where there is an answer, which then is history.
+    """
     for operation in operations:
-        yield _ask(store, operation)
+        yield _ask(store, operation, answered=answered)
 
 
-def _ask(store: CheckpointStore, operation: IndexedOperation) -> Again:
+def ask_stale(store: CheckpointStore, stale: Iterable[Stale]) -> Iterator[Again]:
+    """Ask stale results again, answers too; the reason says what differs."""
+    for one in stale:
+        again = _ask(store, one.operation, answered=True)
+        yield replace(again, reason=", ".join(one.parts))
+
+
+def _ask(store: CheckpointStore, operation: IndexedOperation, *, answered: bool) -> Again:
     try:
-        new_id = resume_under_next_id(store, operation, later_ids)
+        new_id = resume_under_next_id(store, operation, later_ids, answered=answered)
     except NotDue:
         return _again(operation, Answer.NOT_DUE)
     except LockBusy:

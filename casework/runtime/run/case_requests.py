@@ -113,14 +113,14 @@ class CaseRequests:
         if len(parts) > PARTS_MAX:
             return self._builder.refused(spec, FailureKind.CONTEXT_TOO_LONG)
         if part is None:
-            return self._merge(spec, chunking, len(parts), answers)
+            return self._merge(spec, chunking, total=len(parts), answers=answers)
         if part.total != len(parts) or part.number > len(parts):
             return NotReady(None)
         text = NamedText(f"part {part.number} of {part.total}", parts[part.number - 1])
         return self._builder.build(spec, [text], is_part=True)
 
     def _merge(
-        self, spec: OperationSpec, chunking: Chunking, total: int, answers: CaseAnswers
+        self, spec: OperationSpec, chunking: Chunking, *, total: int, answers: CaseAnswers
     ) -> PreparedRequest | NotReady:
         """Return the request over the answers of all parts, or which of them are missing."""
         ids = [str(ChunkId(spec.id, number, total)) for number in range(1, total + 1)]

@@ -71,7 +71,8 @@ class HeldWork:
                 raise OperationConflict(
                     f"operation {work.operation_id!r} was begun with another chunk",
                     where=work.case_id,
-                    remedy="restore what was changed in the pipeline",
+                    remedy="restore what was changed in the pipeline, or begin the case anew with "
+                    "casework revise",
                 )
             index.drop_planned(work.case_id, ophash)
             return _LEFT

@@ -26,20 +26,13 @@ from casework.runtime.run.batch import Batch, BatchOptions, BatchReport
 from casework.runtime.run.case_requests import CaseRequests, NotReady
 from casework.runtime.run.held_work import HeldWork
 from casework.runtime.run.interruption import Interruption
-from casework.runtime.run.operation_ids import pipeline_id
+from casework.runtime.run.operation_ids import first_campaign, pipeline_id
 from casework.runtime.run.requests import NamedText, PreparedRequest, RequestBuilder
-from casework.runtime.run.stale_results import ANSWERS, StaleCheck
+from casework.runtime.run.stale_results import ANSWERS, COMPARED_MAX, FINISHED, SAMPLE, StaleCheck
 from casework.runtime.run.state_counts import StateCounts, of_index, of_operations
 from casework.runtime.views.index_pages import every_operation
 from casework.runtime.workspace import Workspace, require_cases
 
-SAMPLE: Final = 256
-"""How many operations of a state are looked at for results of another request."""
-
-COMPARED_MAX: Final = 3
-"""How many of an id are tried until one can be compared."""
-
-_SETTLED: Final = (OperationStatus.SUCCESS, OperationStatus.ERROR, OperationStatus.BLOCKED)
 _TO_RUN: Final = (Planned.READY, OperationStatus.RETRY_PENDING)
 
 
@@ -211,14 +204,14 @@ class PipelineRun:
         to_run = {operation.operation_id for operation in self._sample(_TO_RUN)}
         active = {pipeline_id(operation_id, self._specs) for operation_id in to_run}
         samples: dict[str, list[IndexedOperation]] = {}
-        for operation in self._sample(_SETTLED):
+        for operation in self._sample(FINISHED):
             samples.setdefault(operation.operation_id, []).append(operation)
         for base in self._specs:
             campaigns = [i for i in samples if pipeline_id(i, self._specs) == base]
             answered = [i for i in campaigns if samples[i][0].status is OperationStatus.SUCCESS]
             compared = {i for i in campaigns if i in to_run}
             if base not in active and answered:
-                compared.add(max(answered, key=lambda i: (len(i), i)))
+                compared.add(max(answered, key=lambda i: (not self._is_part(i), len(i), i)))
             for operation_id in sorted(compared):
                 self._compare_one_of(samples[operation_id])
 
@@ -258,6 +251,9 @@ class PipelineRun:
             else:
                 found = self._index.in_status(status, limit=SAMPLE)
             yield from filter(self._is_ours, found)
+
+    def _is_part(self, operation_id: str) -> bool:
+        return first_campaign(operation_id, self._specs) not in self._specs
 
     def _is_ours(self, operation: IndexedOperation) -> bool:
         return pipeline_id(operation.operation_id, self._specs) in self._specs

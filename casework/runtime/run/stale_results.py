@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from casework.checkpoints.fold import PackageHead
+from casework.checkpoints.index import PackageIndex
 from casework.checkpoints.index_rows import IndexedOperation
 from casework.checkpoints.names import request_path
-from casework.checkpoints.records import OperationState
+from casework.checkpoints.records import OperationState, OperationStatus
 from casework.checkpoints.store import CheckpointStore
 from casework.errors import CheckpointError, FormatError, InvalidRequest
 from casework.gateway.llm_gateway import LLMGateway
@@ -20,6 +22,7 @@ from casework.runner.pipeline import Pipeline
 from casework.runtime.run.case_requests import CaseRequests, NotReady
 from casework.runtime.run.operation_ids import pipeline_id
 from casework.runtime.run.requests import RequestBuilder
+from casework.runtime.views.index_pages import operations_in
 from casework.strict_json import parse
 
 ANSWERS: Final = "answers of other operations"
@@ -27,6 +30,15 @@ ANSWERS: Final = "answers of other operations"
 
 CHUNK: Final = "chunk"
 """What differs where a document is split otherwise now."""
+
+
+SAMPLE: Final = 256
+"""How many operations of a state are looked at for results of another request."""
+
+COMPARED_MAX: Final = 3
+"""How many of an id are tried until one can be compared."""
+
+FINISHED: Final = (OperationStatus.SUCCESS, OperationStatus.ERROR, OperationStatus.BLOCKED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,13 +72,41 @@ class StaleCheck:
         """Tell whether the pipeline has the operation, in whichever part or campaign."""
         return pipeline_id(operation.operation_id, self._specs) in self._specs
 
-    def of(self, operations: Iterable[IndexedOperation]) -> Iterator[Stale]:
+    def sampled(self) -> Iterator[Stale]:
+        """Yield one stale result of each id whose results are, by a look at a few of them.
+
+        Every run keeps the results of an id alike, so that one stands for all.
+
+        Raises:
+            ConfigurationError: No provider is eligible.
+        """
+        seen: Counter[str] = Counter()
+        for status in FINISHED:
+            for operation in self._store.index.in_status(status, limit=SAMPLE):
+                name = operation.operation_id
+                if seen[name] >= COMPARED_MAX:
+                    continue
+                seen[name] += 1
+                found = next(self.of([operation]), None)
+                if found is not None:
+                    seen[name] = COMPARED_MAX
+                    yield found
+
+    def of(
+        self, operations: Iterable[IndexedOperation], *, only: str | None = None
+    ) -> Iterator[Stale]:
         """Yield those of some operations that are stale; what cannot be read or told is left out.
+
+        Args:
+            operations: What to look at.
+            only: Only those of this operation of the pipeline.
 
         Raises:
             ConfigurationError: No provider is eligible.
         """
         for operation in filter(self.is_ours, operations):
+            if only not in (None, pipeline_id(operation.operation_id, self._specs)):
+                continue
             try:
                 parts = self.differing(operation)
             except (CheckpointError, InvalidRequest):
@@ -77,8 +117,8 @@ class StaleCheck:
     def differing(self, operation: IndexedOperation) -> tuple[str, ...] | None:
         """Name what differs, nothing for a result as it would be made today.
 
-        None where that cannot be told: no round was run yet, or what the operation needs has no
-        answer now.
+        None where that cannot be told: no round was run yet, what the operation needs has no answer
+        now, or it is a part that the document, as it is split now, does not have.
 
         Raises:
             ConfigurationError: No provider is eligible.
@@ -91,8 +131,7 @@ class StaleCheck:
             return None
         prepared = self._requests.prepare(operation.case_id, operation.operation_id)
         if isinstance(prepared, NotReady):
-            split_otherwise = prepared.planned is None or prepared.missing_parts
-            return (CHUNK,) if split_otherwise else None
+            return (CHUNK,) if prepared.missing_parts else None
         identity = OperationIdentity(
             case_id=head.case_id,
             package_id=head.package_id,
@@ -128,6 +167,16 @@ class StaleCheck:
             source = answers.state(needed)
             if source is None or source.review is not None:
                 return True
-            if since is None or (source.last_round_at or since) > since:
+            if since is None or (source.last_round_at or since) >= since:
                 return True
         return False
+
+
+def begun_operations(index: PackageIndex, cases: Sequence[str] = ()) -> Iterator[IndexedOperation]:
+    """Yield every current operation that has a state, of some cases or of all."""
+    if cases:
+        chosen = (operation for case_id in cases for operation in index.operations(case_id))
+        yield from (operation for operation in chosen if operation.status is not None)
+        return
+    for status in OperationStatus:
+        yield from operations_in(index, status)

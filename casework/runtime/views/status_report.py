@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,10 +12,12 @@ from casework.checkpoints.records import OperationStatus
 from casework.checkpoints.store import CheckpointStore
 from casework.config.gateway_config import GatewayConfig
 from casework.errors import CaseworkError, ConfigurationError, StorageError
+from casework.gateway.llm_gateway import LLMGateway
 from casework.gateway.privacy import Eligibility, judge
 from casework.runner.pipeline import Pipeline
 from casework.runtime.project import Project
 from casework.runtime.run.session_record import SessionRecords
+from casework.runtime.run.stale_results import Stale, StaleCheck
 from casework.runtime.run.state_counts import of_index
 from casework.runtime.views.inbox import reasons
 from casework.runtime.views.status_view import StatusView
@@ -86,6 +89,14 @@ def project_status(
         interrupted=interrupted,
         inbox=waiting,
     )
+
+
+def stale_samples(store: CheckpointStore, settings: ProjectSettings) -> Iterator[Stale]:
+    """Yield one stale result of each operation whose results are; nothing without settings."""
+    if settings.config is None or settings.pipeline is None:
+        return
+    with suppress(CaseworkError):
+        yield from StaleCheck(settings.pipeline, store, LLMGateway(settings.config)).sampled()
 
 
 def _interrupted(store: CheckpointStore) -> tuple[Intent, ...]:
