@@ -59,7 +59,7 @@ def stopped_operations(
     *,
     reason: str | None = None,
     cases: Iterable[str] = (),
-    rejected: bool = False,
+    decided: bool = False,
 ) -> Iterator[IndexedOperation]:
     """Yield the operations without an answer that a person chose.
 
@@ -68,7 +68,7 @@ def stopped_operations(
         statuses: Which of ERROR, BLOCKED and RETRY_PENDING.
         reason: Only those with this code.
         cases: Only these cases; none means all.
-        rejected: Also those that a person rejected; what stands by decision is never taken.
+        decided: Also those that a person rejected; what stands by decision is never taken.
 
     Raises:
         PackageNotFound: A case that was named does not exist.
@@ -77,7 +77,7 @@ def stopped_operations(
     wanted = tuple(statuses)
 
     def fits(operation: IndexedOperation) -> bool:
-        if operation.verdict is not None and not rejected:
+        if operation.verdict is not None and not decided:
             return False
         return _stopped(operation, wanted) and (reason is None or same_reason(operation, reason))
 
@@ -88,7 +88,7 @@ def stopped_operations(
         return
     for status in wanted:
         yield from filter(fits, operations_in(store.index, status))
-    if rejected:
+    if decided:
         answered = (o for o in decided_items(store.index) if o.status not in wanted)
         yield from filter(fits, answered)
 
