@@ -66,12 +66,23 @@ def test_items_leave_the_inbox_one_by_one(refused: CommandLine) -> None:
 def test_decided_operations_are_asked_again_only_by_name_of_the_option(
     refused: CommandLine,
 ) -> None:
-    """What a person closed stays closed until somebody says otherwise."""
+    """What a person closed stays closed until somebody says otherwise; what stands, stands."""
+    refused("inbox", "correct", "b.txt", "--set", '={"answer": "by hand"}')
     refused("inbox", "reject", "a.txt", "--reason", "illegible")
     again = refused("retry", "--failed", "--json").lines()
-    assert ["b.txt", "c.txt"] == [line["case_id"] for line in again]
-    again = refused("retry", "--case", "a.txt", "--reviewed", "--json").lines()
+    assert ["c.txt"] == [line["case_id"] for line in again]
+    again = refused("retry", "--failed", "--reviewed", "--json").lines()
+    assert ["a.txt"] == [line["case_id"] for line in again]
+
+
+def test_a_rejected_answer_can_be_asked_for_again(answered: CommandLine) -> None:
+    """An answer that no longer stands lives on as a new operation, which the next run asks."""
+    answered("inbox", "reject", "a.txt", "--reason", "wrong pump")
+    again = answered("retry", "--case", "a.txt", "--reviewed", "--json").lines()
     assert ["first@2"] == [line["new_operation_id"] for line in again]
+    assert 0 == answered("run").code
+    assert [] == waiting(answered, "--reviewed")
+    assert {"a.txt", "b.txt", "c.txt"} == set(map(str, waiting(answered, "--unreviewed")))
 
 
 def test_a_view_is_good_until_the_result_changes(answered: CommandLine) -> None:

@@ -50,7 +50,7 @@ def retry(
     reason: ReasonOption = None,
     case: CaseOption = None,
     reviewed: Annotated[
-        bool, typer.Option("--reviewed", help="Also what a person decided about.")
+        bool, typer.Option("--reviewed", help="Also what a person rejected (--stale: decided).")
     ] = False,
     stale: Annotated[
         bool,
