@@ -189,3 +189,26 @@ def test_a_review_travels_with_its_package(workshop: Workshop, tmp_path: Path) -
     assert workshop.store.read_file(CASE, outcome) == elsewhere.store.read_file(CASE, outcome)
     assert (elsewhere.store.package_folder(CASE)).is_relative_to(tmp_path / "elsewhere")
     assert case_folder(CASE) in str(elsewhere.store.package_folder(CASE))
+
+
+def test_snapshots_carry_decisions(tmp_path: Path) -> None:
+    """A cold reader that starts from a snapshot knows the decision and who waits no more."""
+    workshop = Workshop(tmp_path, rounds_max=1)
+    head = workshop.run(workshop.create(), "op", "temporary_failure")
+    rejection = replace(
+        APPROVAL,
+        verdict=ReviewVerdict.REJECTED,
+        corrects_sha256=None,
+        output=None,
+        output_sha256=None,
+        reason="withdrawn",
+    )
+    head = workshop.store.commit(change_of(head, rejection))
+    while head.generation < 66:
+        head = workshop.run(head, f"op-{head.generation}")
+    package = workshop.store.package_folder(CASE)
+    assert (package / "snapshots/0000000064.json").exists()
+    assert () == verify(package).findings
+    cold = Workshop(tmp_path).store.open(CASE)
+    assert head.operations[OP] == cold.operations[OP]
+    assert (PackageStatus.ERROR, head.tally, None) == (cold.status, cold.tally, cold.routing.reason)
