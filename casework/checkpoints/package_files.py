@@ -17,7 +17,7 @@ from casework.strict_json import sha256_hex
 
 _LOG = logging.getLogger(__name__)
 
-_CHANGEABLE: Final = frozenset({"case", "llm", "reviews"})
+_CHANGEABLE: Final = frozenset({"case", "llm", "reviews", "revisions"})
 """Top folders of a package that later commits may add to."""
 
 

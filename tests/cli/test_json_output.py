@@ -23,6 +23,7 @@ DOCUMENTS = [
     ("status", "--by", "op"),
     ("status", "--by", "provider"),
     ("status", "--by", "reason"),
+    ("status", "--by", "stale"),
     ("explain",),
     ("inspect", "a.txt"),
     ("inspect", "a.txt", "--request"),
@@ -43,6 +44,8 @@ DOCUMENTS = [
 ]
 LINES = [
     ("retry", "--failed"),
+    ("retry", "--stale"),
+    ("revise", "a.txt", "--reason", "new rules"),
     ("inbox", "list"),
     ("inbox", "release", "--all"),
     ("inbox", "receive"),
@@ -72,7 +75,7 @@ def worked(cli: CommandLine, monkeypatch: pytest.MonkeyPatch) -> CommandLine:
     """Give a project after a run in which one case failed."""
     monkeypatch.chdir(cli.project)
     write_script(cli.project, [{"do": "reply", "text": "no JSON"}, YES])
-    cli.imported()("run")
+    cli.imported()("run", "--concurrency", "1")
     return cli
 
 

@@ -32,7 +32,7 @@ def export_rows(
         store: Where.
         cases: Which cases, in the order of the rows.
         only: Only operations that count as this.
-        every_campaign: Also those that live on under a later id.
+        every_campaign: Also those that live on under a later id, or are of an older revision.
         passed_over: Takes the cases whose package cannot be read, and why, so that the others
             go on.
 
@@ -63,7 +63,7 @@ def case_rows(
         store: Where.
         case_id: Which case.
         only: Only operations that count as this.
-        every_campaign: Also those that live on under a later id.
+        every_campaign: Also those that live on under a later id, or are of an older revision.
 
     Raises:
         CheckpointError: The package cannot be read.
@@ -75,7 +75,8 @@ def case_rows(
     for state in states:
         if only not in (None, state.standing):
             continue
-        if state.resumed_as is None or every_campaign:
+        current = state.resumed_as is None and state.analysis_revision == head.analysis_revision
+        if current or every_campaign:
             yield row_of(store, head, state)
 
 

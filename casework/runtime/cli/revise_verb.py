@@ -1,0 +1,79 @@
+"""The verb ``revise``: a case is asked anew from the beginning, and what was found before stays."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Annotated
+
+import typer
+
+from casework.runtime.cli.exit_codes import ExitCode
+from casework.runtime.cli.verb import Invocation, verb
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb of this file."""
+    verb(
+        app,
+        "revise",
+        json='JSON lines: {"case_id", "answer", "analysis_revision", "generation"}',
+        ends=(ExitCode.INTEGRITY, ExitCode.LOCKED),
+    )(revise)
+
+
+def revise(
+    invocation: Invocation,
+    *,
+    case: Annotated[list[str] | None, typer.Argument(metavar="[CASE]...")] = None,
+    reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why; it stays.")],
+    every: Annotated[
+        bool, typer.Option("--all", help="Every case; needs --yes, since all of it is paid anew.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Really every case.")] = False,
+    actor: Annotated[
+        str | None,
+        typer.Option("--actor", metavar="NAME", help="Who; your login name by default."),
+    ] = None,
+) -> ExitCode:
+    """Raise the analysis revision of cases: every operation is asked anew by the next run.
+
+    For a decision about the case itself, like a new reading of the rules; a changed prompt or model
+    is what retry --stale is for. Results of the revision before are history: nothing of them is
+    pending or blocked any more, and inspect, audit and export --campaigns still show them.
+    """
+    from casework.errors import ConfigurationError, LockBusy
+    from casework.gateway.clock import SystemClock
+    from casework.runner.revisions import RevisionReason, raise_revision
+    from casework.runtime.login import login_name
+    from casework.runtime.views.index_pages import every_case
+    from casework.runtime.workspace import existing_store, require_cases
+
+    chosen = list(dict.fromkeys(case or ()))
+    if bool(chosen) == every or (every and not yes):
+        raise ConfigurationError(
+            "every case would be asked anew" if every and not chosen else "nothing was chosen",
+            code="not_confirmed" if every and not chosen else "nothing_chosen",
+            where="revise",
+            remedy="name cases, or say --all --yes",
+        )
+    store, terminal = existing_store(invocation.project()), invocation.terminal
+    require_cases(store, chosen)
+    why, answers = RevisionReason(reason, actor or login_name()), Counter[str]()
+    for case_id in every_case(store) if every else chosen:
+        try:
+            head = raise_revision(store, case_id, why, now=SystemClock().now)
+        except LockBusy:
+            answers["locked"] += 1
+            row = (case_id, "locked", None, None)
+        else:
+            answers["revised"] += 1
+            row = (case_id, "revised", head.analysis_revision, head.generation)
+        if terminal.as_json:
+            names = ("case_id", "answer", "analysis_revision", "generation")
+            terminal.json_line(dict(zip(names, row, strict=True)))
+        else:
+            told = f"revision {row[2]}" if row[2] else "another worker holds it"
+            terminal.text(f"{case_id}: {told}")
+    if answers["revised"]:
+        terminal.note("next: casework run")
+    return ExitCode.LOCKED if answers["locked"] else ExitCode.SUCCESS
