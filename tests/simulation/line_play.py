@@ -83,7 +83,7 @@ async def misfortune(world: World) -> None:
     """Let things happen to the line until the horizon."""
     chance = world.chance
     while world.clock.monotonic() < HORIZON_SECONDS:
-        await asyncio.sleep(chance.expovariate(1 / 10))
+        await world.clock.sleep(chance.expovariate(1 / 10))
         alive = [worker for worker in world.workers if worker.alive]
         if len(alive) < WORKERS_MAX and chance.random() < 0.7:
             start_worker(world)

@@ -201,9 +201,9 @@ class SimulatedHeartbeat:
 
     async def _run(self) -> None:
         while True:
-            await asyncio.sleep(self._seconds)
             whose = CURRENT.get()
             assert isinstance(whose, Worker)
+            await whose.world.clock.sleep(self._seconds)
             if whose.frozen:
                 await whose.thawed.wait()
             with suppress(StorageError):

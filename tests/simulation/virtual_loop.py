@@ -32,7 +32,18 @@ class VirtualClock(ManualClock):
 
     async def sleep(self, seconds: float) -> None:
         """Wait in virtual time."""
-        await asyncio.sleep(max(seconds, 0.0))
+        loop = asyncio.get_running_loop()
+        passed: asyncio.Future[None] = loop.create_future()
+        timer = loop.call_later(max(seconds, 0.0), _pass, passed)
+        try:
+            await passed
+        finally:
+            timer.cancel()
+
+
+def _pass(passed: asyncio.Future[None]) -> None:
+    if not passed.done():
+        passed.set_result(None)
 
 
 class _JumpingSelector(selectors.SelectSelector):
