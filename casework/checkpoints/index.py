@@ -477,9 +477,13 @@ def _put(connection: sqlite3.Connection, head: PackageHead) -> None:
         names = head.changed
     elif row:
         connection.execute(sql.DROP_OLD_STATES, (head.case_id, head.analysis_revision))
+    states = {name: head.operations[name] for name in names}
     connection.executemany(
-        sql.PUT_OPERATION, [operation_cells(head, name, head.operations[name]) for name in names]
+        sql.PUT_OPERATION, [operation_cells(head, name, state) for name, state in states.items()]
     )
+    if any(s.review or s.status is OperationStatus.SUCCESS for s in states.values()):
+        # An answer is there, or another one, that conditions may judge otherwise.
+        connection.execute(sql.HOLD_SKIPPED_OF_CASE, (head.case_id,))
 
 
 def _delete_case(connection: sqlite3.Connection, case_id: str) -> None:

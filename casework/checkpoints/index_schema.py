@@ -153,6 +153,10 @@ HOLD_SKIPPED: Final = """
 update operations set status = 'HELD' where current = 1 and status = 'SKIPPED' and operation_id = ?
 """
 
+HOLD_SKIPPED_OF_CASE: Final = """
+update operations set status = 'HELD' where case_id = ? and status = 'SKIPPED'
+"""
+
 SKIP_BEHIND: Final = """
 update operations set status = 'SKIPPED'
 where current = 1 and status = 'HELD' and operation_id = :operation_id and exists (

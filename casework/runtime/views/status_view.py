@@ -83,7 +83,14 @@ def counts_line(counts: StateCounts, next_due_at: datetime | None = None) -> str
         f"done {phrases.count(counts.success)}{share}  error {phrases.count(counts.error)}  "
         f"inbox {phrases.count(counts.blocked)}  retry {phrases.count(counts.retry)}{due}  "
         f"running {phrases.count(counts.running)}  waiting {phrases.count(counts.waiting)}"
+        f"{_for_others(counts)}"
     )
+
+
+def _for_others(counts: StateCounts) -> str:
+    """Return what waits for other operations or was ruled out, where anything is."""
+    held = f"  held {phrases.count(counts.held)}" if counts.held else ""
+    return f"{held}  skipped {phrases.count(counts.skipped)}" if counts.skipped else held
 
 
 def trouble_line(providers: Mapping[str, ProviderRecord]) -> str:

@@ -10,11 +10,13 @@ import pytest
 
 from casework.checkpoints.index_rows import Planned
 from casework.checkpoints.records import OperationStatus
+from casework.checkpoints.reviews import Correction, ReviewVerdict
 from casework.gateway.errors import FailureKind
 from casework.gateway.messages import ProviderCall
 from casework.gateway.providers.scripted import Computed, Fail, Step
 from casework.runner.outcome_files import outcomes_of
 from casework.runner.pipeline import Pipeline
+from casework.runner.reviews import Decision, Reviewer
 from casework.runtime.run.batch import BatchOptions, BatchReport
 from casework.runtime.run.campaigns import ask_again, stopped_operations
 from casework.runtime.run.interruption import Interruption
@@ -231,6 +233,39 @@ async def test_a_need_that_is_asked_anew_is_waited_for() -> None:
         states(desk, "a")["opinion@2"],
         states(desk, "a")["letter"],
     )
+
+
+def decide(desk: Desk, case_id: str, operation_id: str, decision: Decision) -> None:
+    """Let a person decide about an operation."""
+    (row,) = [o for o in desk.store.index.operations(case_id) if o.operation_id == operation_id]
+    Reviewer(desk.store, now=desk.clock.now).decide(case_id, row.ophash, decision)
+
+
+async def test_a_correction_of_a_person_decides_like_an_answer() -> None:
+    """It lets go what was skipped, and what was held by a failure; a rejection holds."""
+    desk = Desk(ALL, texts={**TEXTS, "d": "Severe as well."}, pipeline=GRAPH)
+    await drive(desk.run(BatchOptions(limit=8)))
+    await drive(desk.run())
+    severe = (Correction("/severity", "high"),)
+    decide(desk, "b", "triage", Decision(ReviewVerdict.CORRECTED, "ada", corrections=severe))
+    lists = (Correction("", {"list": ["by hand"]}),)
+    decide(desk, "c", "facts", Decision(ReviewVerdict.CORRECTED, "ada", corrections=lists))
+    await drive(desk.run())
+    assert ("SUCCESS", "SUCCESS") == (states(desk, "b")["letter"], states(desk, "c")["letter"])
+    read = [c.messages[-1].content for c in desk.provider.calls if "by hand" in str(c.messages)]
+    assert 1 == len([text for text in read if "Give an opinion." in text])
+
+
+async def test_what_needs_a_rejected_answer_is_held() -> None:
+    """Until there is another one."""
+    desk = Desk(ALL, texts={"a": "Severe."}, pipeline=GRAPH)
+    steps = await drive(desk.run(BatchOptions(limit=2, concurrency=1)))
+    assert 2 == steps.tally.rounds
+    decide(desk, "a", "facts", Decision(ReviewVerdict.REJECTED, "ada", reason="no"))
+    run = desk.run()
+    await drive(run)
+    assert ("HELD", "HELD") == (states(desk, "a")["opinion"], states(desk, "a")["letter"])
+    assert (True, 2) == (run.counts().reconciles, run.counts().held)
 
 
 PARTS = """

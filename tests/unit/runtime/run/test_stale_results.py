@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -154,7 +155,7 @@ async def test_what_read_an_answer_that_was_given_anew_is_stale_in_its_turn() ->
 
     def answer(call: ProviderCall) -> str:
         same = "Three." in call.messages[-1].content
-        return '{"answer": "%s"}' % ("same" if same else word[0])
+        return json.dumps({"answer": "same" if same else word[0]})
 
     desk = Desk([Computed(answer)], pipeline=DEPENDENT)
     await drive(desk.run())
@@ -201,3 +202,25 @@ async def test_another_split_of_a_document_is_a_change() -> None:
     await drive(run)
     assert ([], 0) == (found_by(desk), run.counts().unsettled)
     assert (5 + 4, True) == (len(desk.provider.calls), run.counts().reconciles)
+
+
+async def test_an_answer_given_anew_may_let_go_what_the_old_one_ruled_out() -> None:
+    """Conditions are judged by the newest campaign."""
+    word = ["no"]
+    conditional = DEPENDENT.replace(
+        'task = "Answer again."',
+        'task = "Answer again."\n'
+        'when = { operation = "first", pointer = "/answer", equals = "yes" }',
+    )
+    desk = Desk([Computed(lambda _: json.dumps({"answer": word[0]}))], pipeline=conditional)
+    run = desk.run()
+    await drive(run)
+    assert (3, 3) == (run.counts().success, run.counts().skipped)
+    word[0] = "yes"
+    desk.pipeline = Pipeline.parse(
+        conditional.replace('"Answer."', '"Answer anew."'), folder=Path()
+    )
+    list(ask_stale(desk.store, check_of(desk).of(begun_operations(desk.store.index))))
+    run = desk.run()
+    await drive(run)
+    assert (6, 0) == (run.counts().success, run.counts().skipped)
