@@ -25,7 +25,8 @@ class CaseBuilder:
     The products are the texts that models read, where these differ from the originals, and
     ``import.json``, the report of what was noticed. The same bytes read in the same way give the
     same products on every machine. Not promised is that a text taken out of a PDF stays the same
-    under another version of the library that takes it out; the report names the version.
+    under another version of the library that takes it out, which the report names, or that a
+    broken mail is taken apart alike by every version of Python.
 
     Args:
         readings: How originals are read, by name; the files of a case keep this order. An original

@@ -125,3 +125,14 @@ def test_nobody_is_asked_about_a_pdf_without_text(cli: CommandLine) -> None:
     assert "empty_input" in json.dumps(row)
     audit = cli("audit", "MX5280-manual.pdf", "--json")
     assert "m-1" not in audit.out
+
+
+def test_a_file_dated_before_1980_is_imported_and_exported(cli: CommandLine) -> None:
+    """ZIP knows no earlier date, and none of a file's is used."""
+    path = cli.project / "inputs" / "a.txt"
+    os.utime(path, (0, 0))
+    cli.imported()
+    target = cli.project / "sealed"
+    assert 0 == cli("export", "--format", "zip", "--case", "a.txt", "-o", str(target)).code
+    (sealed,) = target.iterdir()
+    assert 0 == cli("verify", str(sealed)).code

@@ -96,7 +96,9 @@ def header_text(raw: str) -> DecodedText:
 def structured_header(raw: str) -> tuple[str, dict[str, str]]:
     """Return the value of a header with parameters, in lower case, and the parameters."""
     raw = raw[:HEADER_LENGTH_MAX]
-    value, _, rest = raw.partition(";")
+    if not raw.isascii():
+        raw = _found_out(raw.encode("utf-8", "surrogateescape"), None).text
+    value, _, rest = _CONTROLS.sub(" ", _FOLDS.sub("", raw)).partition(";")
     parameters: dict[str, str] = {}
     for found in _PARAMETER.finditer(f";{rest}"):
         text = found[2].strip()

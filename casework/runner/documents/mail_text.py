@@ -95,7 +95,7 @@ class _Parts:
     def texts(self, part: Message) -> list[str]:
         """Return the texts of a part in order, and list what is no text."""
         kind, parameters = structured_header(_raw(part, "Content-Type") or "text/plain")
-        inner = part.get_payload()
+        inner = part.get_payload() if part.is_multipart() else None
         if isinstance(inner, list) and kind.startswith("multipart/"):
             children = [child for child in inner if isinstance(child, Message)]
             if kind == "multipart/alternative":
@@ -173,6 +173,8 @@ def _kind(part: Message) -> str:
 
 
 def _payload(part: Message) -> bytes:
+    # The library looks for a character set even where it is asked for bytes, and trips over some.
+    del part["Content-Type"]
     content = part.get_payload(decode=True)
     return content if isinstance(content, bytes) else b""
 

@@ -79,7 +79,7 @@ class Archive:
         try:
             check_directory_size(self._stream, self._limits)
             archive = zipfile.ZipFile(self._stream)
-        except _DAMAGE:
+        except (*_DAMAGE, OSError):
             yield _refusal(ProblemCode.ARCHIVE_DAMAGED, self._where, "is no ZIP that can be read")
             return
         except FormatError:
@@ -88,7 +88,9 @@ class Archive:
         if len(archive.infolist()) > self._limits.members:
             yield self._too_many()
             return
-        names = {info: _name_of(info) for info in archive.infolist() if not info.is_dir()}
+        names = {
+            info: _name_of(info) for info in archive.infolist() if not info.filename.endswith("/")
+        }
         rules = self._rules(archive, names)
         if isinstance(rules, Refusal):
             yield rules
@@ -116,6 +118,10 @@ class Archive:
                     target.write(part)
         except _DAMAGE:
             left = -1
+        except OSError as error:
+            target.close()
+            message = f"could not be unpacked: {error.strerror}"
+            return Problem(ProblemCode.UNREADABLE, member.where, message)
         except BaseException:
             target.close()
             raise

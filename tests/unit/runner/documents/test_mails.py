@@ -211,6 +211,8 @@ PIECES = st.sampled_from(
             b'Content-Type: multipart/alternative; boundary="b\n',
             b"Content-Type: text/plain; charset",
         ),
+        *(b"Content-Type: text/plain; charset=\0\xff\n", b"\n\xff"),
+        *(b"Content-Type: te\xeext/\xed\xa0\x80; name=\xff\n", b"From: \xed\xa0\x80\n"),
         *(b"=utf-7\n", b"+2AA-", b"Content-Type: message/external-body\n", b"Date: \xff\n"),
     ]
 )
@@ -221,6 +223,12 @@ def test_no_mail_is_broken_enough_to_stop_an_import(content: bytes) -> None:
     """It becomes a text that can be stored, or a refusal with a code."""
     found = extract("m.eml", content, Reading(media="mail"))
     assert isinstance(found, Undecodable) or "\0" not in found.text.encode().decode()
+
+
+def test_what_a_part_says_of_itself_stays_on_its_line() -> None:
+    """Neither a folded header nor an odd byte can write a line of its own into the list."""
+    content = HEAD + b"Content-Type: im\xee\n age/x\x0b\n - y; name=a\n b\n\nx"
+    assert mail(content).text.endswith('Attachments:\n- "a b" (im\u00ee age/x  - y, 1 bytes)\n')
 
 
 def test_a_binary_file_is_no_mail() -> None:

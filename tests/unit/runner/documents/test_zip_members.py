@@ -204,6 +204,36 @@ def test_an_archive_with_too_many_members_is_refused_whole(tmp_path: Path) -> No
     assert ProblemCode.TOO_MANY is item.problem.code
 
 
+def test_a_member_that_lies_nowhere_is_named(tmp_path: Path) -> None:
+    """An archive may point outside of itself; the members that are there are read."""
+    packed = archive(tmp_path / "a.zip", [("a.txt", b"x"), ("b.txt", b"y")])
+    content = bytearray(packed.read_bytes())
+    at = content.index(b"PK\x01\x02") + 42
+    content[at : at + 4] = b"\xff\xff\xff\x7f"
+    end = content.index(b"PK\x05\x06") + 16
+    (start,) = struct.unpack_from("<L", content, end)
+    struct.pack_into("<L", content, end, start + 1000)
+    packed.write_bytes(content)
+    items = list(read_documents([packed]))
+    assert 2 == len(items)
+    assert {"a.txt", "b.txt"} == {name for name, _ in problems(items)}
+
+
+def test_no_flipped_byte_stops_an_import(tmp_path: Path) -> None:
+    """Whatever one byte of an archive becomes, what is met is a case or a refusal with a code."""
+    odd = zipfile.ZipInfo("n")
+    odd.filename = "\0n"
+    members: list[Member] = [("a.txt", b"hello"), ("d/b.jsonl", b'{"a":1}\n'), (odd, b"x")]
+    path = archive(tmp_path / "a.zip", members)
+    content = path.read_bytes()
+    assert ("\\x00n", ProblemCode.MEMBER_UNSAFE) in problems(read_documents([path]))
+    for place in range(len(content)):
+        for value in (content[place] ^ 1, content[place] ^ 0x80, 0, 0xFF):
+            path.write_bytes(content[:place] + bytes([value]) + content[place + 1 :])
+            items = list(read_documents([path]))
+            assert all(isinstance(item, Document | Refusal | Skipped) for item in items)
+
+
 def torn(content: bytes) -> bytes:
     return content[: len(content) // 2]
 
