@@ -56,8 +56,8 @@ LINES = [
     ("export",),
     ("logs",),
 ]
-ELSEWHERE = {"demo", "model install"}
-"""Tried where they need no network: the demonstration below, the model in its own tests."""
+ELSEWHERE = {"demo", "model install", "worker"}
+"""Tried where they need no network, or end by themselves: below, or in their own tests."""
 
 
 def verbs(command: object, trail: str = "") -> Iterator[str]:

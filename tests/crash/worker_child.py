@@ -1,0 +1,41 @@
+"""A worker whose claims last as long as the test wants: PROJECT SECONDS RENEW CONCURRENCY."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from pathlib import Path
+
+from casework.runtime.cli.run_session import RunSession, leave
+from casework.runtime.cli.terminal import Terminal
+from casework.runtime.line.claimant import ClaimTimes, new_worker
+from casework.runtime.project import Project
+from casework.runtime.run.batch import BatchOptions
+from casework.runtime.run.interruption import interrupt_on_terminate
+from casework.runtime.run.pipeline_run import PipelineRun
+from casework.runtime.run.session_record import SessionKind
+from casework.runtime.workspace import Workspace
+
+
+def main() -> None:
+    """Work until a signal comes."""
+    interrupt_on_terminate()
+    logging.basicConfig(level=logging.WARNING, stream=sys.stderr)
+    project, seconds, renew, concurrency = sys.argv[1:]
+    workspace = Workspace.open(Project(Path(project)))
+    options = BatchOptions(
+        concurrency=int(concurrency),
+        stay=True,
+        worker=new_worker(),
+        claims=ClaimTimes(float(seconds), float(renew)),
+    )
+    run = PipelineRun(workspace, workspace.pipeline(), options=options)
+    session = RunSession(run, Terminal(), stays=True, kind=SessionKind.WORKER)
+    result = session.execute()
+    print("calls", result.report.tally.calls, flush=True)
+    if result.left_at_once:
+        leave(result.exit_code())
+
+
+if __name__ == "__main__":
+    main()
