@@ -222,6 +222,10 @@ class PackageIndex:
         """Return the current operations of a case, planned ones too."""
         return self._decoded(to_operation, sql.OF_CASE, (case_id,))
 
+    def operation_ids(self) -> frozenset[str]:
+        """Return the ids that current operations have; reads every row of them once."""
+        return frozenset(str(row[0]) for row in self._ask(sql.CURRENT_IDS, ()))
+
     def in_status(
         self,
         status: OperationStatus | Planned,

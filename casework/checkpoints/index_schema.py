@@ -195,6 +195,8 @@ select distinct operation_id from operations
 where current = 1 and status in ('READY', 'HELD', 'SKIPPED')
 """
 
+CURRENT_IDS: Final = "select distinct operation_id from operations where current = 1"
+
 TAKE_BACK: Final = """
 delete from operations
 where current = 1 and status in ('READY', 'HELD', 'SKIPPED') and operation_id = ?

@@ -58,22 +58,30 @@ def revise(
         )
     store, terminal = existing_store(invocation.project()), invocation.terminal
     require_cases(store, chosen)
+    revision: int | None
+    generation: int | None
     why, answers = RevisionReason(reason, actor or login_name()), Counter[str]()
     for case_id in every_case(store) if every else chosen:
         try:
             head = raise_revision(store, case_id, why, now=SystemClock().now)
         except LockBusy:
-            answers["locked"] += 1
-            row = (case_id, "locked", None, None)
+            answer, revision, generation = "locked", None, None
+            told = "another worker holds it"
         else:
-            answers["revised"] += 1
-            row = (case_id, "revised", head.analysis_revision, head.generation)
-        if terminal.as_json:
-            names = ("case_id", "answer", "analysis_revision", "generation")
-            terminal.json_line(dict(zip(names, row, strict=True)))
-        else:
-            told = f"revision {row[2]}" if row[2] else "another worker holds it"
+            answer, revision, generation = "revised", head.analysis_revision, head.generation
+            told = f"revision {revision}"
+        answers[answer] += 1
+        if not terminal.as_json:
             terminal.text(f"{case_id}: {told}")
+            continue
+        terminal.json_line(
+            {
+                "case_id": case_id,
+                "answer": answer,
+                "analysis_revision": revision,
+                "generation": generation,
+            }
+        )
     if answers["revised"]:
         terminal.note("next: casework run")
     return ExitCode.LOCKED if answers["locked"] else ExitCode.SUCCESS

@@ -33,6 +33,9 @@ from casework.runtime.run.state_counts import StateCounts, of_index, of_operatio
 from casework.runtime.views.index_pages import every_operation
 from casework.runtime.workspace import Workspace, require_cases
 
+ALONE_SECONDS: Final = 30.0
+"""How long it is believed that no other pipeline has operations here, or that one has."""
+
 _TO_RUN: Final = (Planned.READY, OperationStatus.RETRY_PENDING)
 
 
@@ -80,6 +83,7 @@ class PipelineRun:
         self._executor = ThreadPoolExecutor(threads, thread_name_prefix="casework")
         self._runner = workspace.runner(self._executor)
         self._index = workspace.store.index
+        self._alone: tuple[float, bool] | None = None
         claimant = Claimant(workspace.store, options.worker or new_worker(), options.claims)
         queue = DueQueue(
             self._index,
@@ -140,10 +144,19 @@ class PipelineRun:
             return of_operations(len(self.cases), filter(self._is_ours, chosen))
         counted = self._index.counts()
         counts = of_index(counted, len(self._specs))
-        if counts.total == counts.cases * len(self._specs):
+        if counts.total == counts.cases * len(self._specs) or self._is_alone():
             return counts
         # Another pipeline has operations here too; only a look at each tells them apart.
         return of_operations(counted.cases, filter(self._is_ours, every_operation(self._index)))
+
+    def _is_alone(self) -> bool:
+        """Tell whether every operation is the pipeline's, though some are parts of documents."""
+        now = self.workspace.clock.monotonic()
+        if self._alone is None or now - self._alone[0] > ALONE_SECONDS:
+            ids = self._index.operation_ids()
+            ours = all(pipeline_id(one, self._specs) in self._specs for one in ids)
+            self._alone = now, ours
+        return self._alone[1]
 
     def _plan(self) -> None:
         self._held.plan()
