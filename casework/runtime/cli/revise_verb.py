@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from casework.runtime.cli.exit_codes import ExitCode
 from casework.runtime.cli.verb import Invocation, verb
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from casework.checkpoints.store import CheckpointStore
+    from casework.runner.revisions import RevisionReason
 
 
 def register(app: typer.Typer) -> None:
@@ -41,9 +46,8 @@ def revise(
     is what retry --stale is for. Results of the revision before are history: nothing of them is
     pending or blocked any more, and inspect, audit and export --campaigns still show them.
     """
-    from casework.errors import ConfigurationError, LockBusy
-    from casework.gateway.clock import SystemClock
-    from casework.runner.revisions import RevisionReason, raise_revision
+    from casework.errors import ConfigurationError
+    from casework.runner.revisions import RevisionReason
     from casework.runtime.login import login_name
     from casework.runtime.views.index_pages import every_case
     from casework.runtime.workspace import existing_store, require_cases
@@ -56,32 +60,45 @@ def revise(
             where="revise",
             remedy="name cases, or say --all --yes",
         )
-    store, terminal = existing_store(invocation.project()), invocation.terminal
+    store = existing_store(invocation.project())
     require_cases(store, chosen)
-    revision: int | None
-    generation: int | None
-    why, answers = RevisionReason(reason, actor or login_name()), Counter[str]()
-    for case_id in every_case(store) if every else chosen:
+    cases = every_case(store) if every else chosen
+    return _raise_each(
+        invocation, store, cases=cases, why=RevisionReason(reason, actor or login_name())
+    )
+
+
+def _raise_each(
+    invocation: Invocation, store: CheckpointStore, *, cases: Iterable[str], why: RevisionReason
+) -> ExitCode:
+    """Raise the revision of each case, leave those that others work on, and tell."""
+    from casework.errors import LockBusy
+    from casework.gateway.clock import SystemClock
+    from casework.runner.revisions import raise_revision
+
+    terminal, locked, revised = invocation.terminal, 0, 0
+    for case_id in cases:
+        revision: int | None = None
+        generation: int | None = None
         try:
             head = raise_revision(store, case_id, why, now=SystemClock().now)
         except LockBusy:
-            answer, revision, generation = "locked", None, None
-            told = "another worker holds it"
+            locked += 1
         else:
-            answer, revision, generation = "revised", head.analysis_revision, head.generation
-            told = f"revision {revision}"
-        answers[answer] += 1
-        if not terminal.as_json:
+            revised += 1
+            revision, generation = head.analysis_revision, head.generation
+        if terminal.as_json:
+            terminal.json_line(
+                {
+                    "case_id": case_id,
+                    "answer": "revised" if revision else "locked",
+                    "analysis_revision": revision,
+                    "generation": generation,
+                }
+            )
+        else:
+            told = f"revision {revision}" if revision else "another worker holds it"
             terminal.text(f"{case_id}: {told}")
-            continue
-        terminal.json_line(
-            {
-                "case_id": case_id,
-                "answer": answer,
-                "analysis_revision": revision,
-                "generation": generation,
-            }
-        )
-    if answers["revised"]:
+    if revised:
         terminal.note("next: casework run")
-    return ExitCode.LOCKED if answers["locked"] else ExitCode.SUCCESS
+    return ExitCode.LOCKED if locked else ExitCode.SUCCESS
