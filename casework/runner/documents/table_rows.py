@@ -12,9 +12,9 @@ from casework.runner.documents.decoding import Undecodable, decode
 from casework.runner.documents.document import Problem, ProblemCode
 from casework.runner.documents.jsonl_records import wide_codec
 from casework.runner.documents.table_text import (
+    COMMA,
     TAB,
     InvalidRow,
-    delimiter_of,
     leaves_open,
     read_header,
 )
@@ -70,7 +70,7 @@ def read_table(
     mark = next((mark for mark in marks if head.startswith(mark)), b"")
     stream.seek(len(mark))
     lines = _Lines(stream, wide or _BYTES, bytes_max)
-    rows = _Rows(lines, where, TAB if tabs else None, bytes_max)
+    rows = _Rows(lines, where, TAB if tabs else COMMA, bytes_max)
     first = rows.next()
     if first is None or isinstance(first, Problem):
         return first
@@ -81,7 +81,8 @@ def read_table(
     header = read_header(decoded.text, tabs=tabs)
     if isinstance(header, InvalidRow):
         return Problem(ProblemCode.HEADER_INVALID, place, header.message)
-    return Table(header, first.number, wide or encoding, bool(mark), rows.under(first.content))
+    names, rows.delimiter = header
+    return Table(names, first.number, wide or encoding, bool(mark), rows.under(first.content))
 
 
 class _Lines:
@@ -108,8 +109,8 @@ class _Lines:
 class _Rows:
     lines: _Lines
     where: str
-    delimiter: str | None
-    """None until the first line has shown it."""
+    delimiter: str
+    """A comma until the header has shown it."""
     bytes_max: int
     _number: int = field(default=0)
     """Physical lines read so far."""
@@ -164,8 +165,6 @@ class _Rows:
         line = piece = self.lines.next()
         if piece:
             self._number += 1
-            if self.delimiter is None:
-                self.delimiter = delimiter_of(piece)
             opened = leaves_open(piece, self.delimiter, opened=opened)
         while piece:
             size += len(self.lines.encoded(piece))

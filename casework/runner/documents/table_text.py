@@ -12,8 +12,8 @@ TAB: Final = "\t"
 
 DELIMITER_NAMES: Final[Mapping[str, str]] = {COMMA: "commas", TAB: "tabs", ";": "semicolons"}
 
-_QUOTED: Final = re.compile(r'"[^"]*"?')
-_FIRST_ROW: Final = re.compile(r'(?:[^"\n]|"[^"]*"?)*')
+_DELIMITER_LINE: Final = re.compile(r'"?sep=[^\n]"?\r?(\n|\Z)', re.IGNORECASE)
+"""What some spreadsheets write before the header."""
 _LINE_ENDS: Final = ("\r\n", "\n", "")
 
 
@@ -47,44 +47,66 @@ def read_table_row(text: str, *, tabs: bool) -> TableRow | InvalidRow:
         text: Both, with the line end between them.
         tabs: The columns are parted by tabs, whatever the header looks like.
     """
-    delimiter = TAB if tabs else delimiter_of(text)
-    header, at = _fields(text, 0, delimiter)
+    header = _header(text, tabs=tabs)
     if isinstance(header, InvalidRow):
-        return InvalidRow(header.message, in_header=True)
-    if len(set(header)) < len(header):
-        return InvalidRow("two columns of the header have the same name", in_header=True)
-    row, end = _fields(text, at, delimiter)
+        return header
+    row, end = _fields(text, header.end, header.delimiter)
     if isinstance(row, InvalidRow):
         return row
     if end < len(text):
         return InvalidRow("holds more than one row")
-    if len(row) != len(header):
-        return InvalidRow(f"has {len(row)} fields where the header has {len(header)}")
-    cells = dict(zip(header, row, strict=True))
-    return TableRow(cells, delimiter, detected=not tabs and delimiter != COMMA)
+    names = header.names
+    if len(row) != len(names):
+        return InvalidRow(f"has {len(row)} fields where the header has {len(names)}")
+    cells = dict(zip(names, row, strict=True))
+    detected = not tabs and header.delimiter != COMMA
+    return TableRow(cells, header.delimiter, detected)
 
 
-def read_header(text: str, *, tabs: bool) -> tuple[str, ...] | InvalidRow:
-    """Read a text that is the header of a table alone."""
-    delimiter = TAB if tabs else delimiter_of(text)
-    header, _ = _fields(text, 0, delimiter)
+def read_header(text: str, *, tabs: bool) -> tuple[tuple[str, ...], str] | InvalidRow:
+    """Read a text that is the header of a table alone; return its names and what parts them."""
+    header = _header(text, tabs=tabs)
     if isinstance(header, InvalidRow):
-        return InvalidRow(header.message, in_header=True)
-    if len(set(header)) < len(header):
-        return InvalidRow("two columns of the header have the same name", in_header=True)
-    return tuple(header)
+        return header
+    return tuple(header.names), header.delimiter
 
 
-def delimiter_of(text: str) -> str:
-    """Return what parts the columns: a comma, unless the header leaves no doubt.
+@dataclass(frozen=True, slots=True)
+class _Header:
+    names: list[str]
+    delimiter: str
+    end: int
+    """Where the rows begin."""
 
-    There is no doubt if the first row has, outside of quotes, no comma, and semicolons or tabs but
-    not both.
+
+def _header(text: str, *, tabs: bool) -> _Header | InvalidRow:
+    """Read the first row; columns are parted by commas unless it leaves no doubt that they are not.
+
+    There is no doubt if commas do not part it, and either semicolons or tabs do.
     """
-    first_row = _FIRST_ROW.match(text)
-    outside = _QUOTED.sub("", first_row[0] if first_row else text)
-    found = [delimiter for delimiter in DELIMITER_NAMES if delimiter in outside]
-    return found[0] if len(found) == 1 else COMMA
+    if _DELIMITER_LINE.match(text):
+        message = "names a delimiter and no columns; delete the line"
+        return InvalidRow(message, in_header=True)
+    found = [_parted(text, TAB if tabs else COMMA)]
+    if not tabs and not _is_parted(found[0]):
+        others = [_parted(text, delimiter) for delimiter in (";", TAB)]
+        found = [other for other in others if _is_parted(other)] or found
+        found = found if len(found) == 1 else [_parted(text, COMMA)]
+    (header,) = found
+    if isinstance(header, _Header) and len(set(header.names)) < len(header.names):
+        return InvalidRow("two columns of the header have the same name", in_header=True)
+    return header
+
+
+def _parted(text: str, delimiter: str) -> _Header | InvalidRow:
+    names, end = _fields(text, 0, delimiter)
+    if isinstance(names, InvalidRow):
+        return InvalidRow(names.message, in_header=True)
+    return _Header(names, delimiter, end)
+
+
+def _is_parted(header: _Header | InvalidRow) -> bool:
+    return isinstance(header, _Header) and len(header.names) > 1
 
 
 def leaves_open(line: str, delimiter: str, *, opened: bool) -> bool:

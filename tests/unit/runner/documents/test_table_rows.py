@@ -71,6 +71,8 @@ def test_columns_named_hold_id_and_text() -> None:
         ("id,text\n1,a\0\n3,d\n", "t.csv:2", ProblemCode.BINARY, 1),
         ("id,text,id\n1,a,1\n", "t.csv:1", ProblemCode.HEADER_INVALID, 0),
         ("id,te\0xt\n1,a\n", "t.csv:1", ProblemCode.BINARY, 0),
+        ("sep=;\nid;text\n1;a\n", "t.csv:1", ProblemCode.HEADER_INVALID, 0),
+        ('id,"text\n1,a\n', "t.csv:1", ProblemCode.RECORD_INVALID, 0),
         ("\nno,text\n1,a\n", "t.csv:2", ProblemCode.HEADER_INVALID, 0),
         ("id,body\n1,a\n", "t.csv:1", ProblemCode.HEADER_INVALID, 0),
         ("id,text\n,a\n2,b\n", "t.csv:2", ProblemCode.ID_INVALID, 1),
@@ -104,6 +106,8 @@ def test_a_quote_inside_of_a_bare_field_is_a_letter() -> None:
     ("header", "row", "names"),
     [
         ("id;text", '1;"a;b"', "semicolons"),
+        ('"i\nd";text', '1;"a\nb"', "semicolons"),
+        ('5" id;text', '1;"a,b"', "semicolons"),
         ("id\ttext", "1\ta;b", "tabs"),
         ('"id";"te,xt"', "1;a", "semicolons"),
     ],
