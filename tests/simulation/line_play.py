@@ -114,11 +114,16 @@ async def play(world: World) -> None:
             await asyncio.wait({worker.task})
             if not worker.task.cancelled():
                 worker.task.result()
-    # Another process on a clock that was set may be needed where the last one began early.
+    # From the packages alone the next process has to find that nothing is left to do.
+    calls = len(world.calls)
+    delete_index(world)
     final = Worker(world, "final")
     final.start()
     assert final.task is not None
     await final.task
+    assert calls == len(world.calls)
+    world.counts = final.run.counts()
+    final.store.index.close()
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +139,22 @@ class Verdict:
     story: tuple[str, ...]
 
 
+def judge_order(world: World, folder: Path) -> None:
+    """Demand of a package that nothing began before what it needs had its answer."""
+    answers: dict[str, str] = {}
+    for path in sorted(folder.glob("commits/*.json")):
+        for ophash, state in json.loads(path.read_bytes())["operations"].items():
+            needed = world.needs[state["operation_id"]]
+            assert all(need in answers for need in needed), (path, needed)
+            assert not needed or answers[needed[0]] == "yes", (path, needed)
+            if state["status"] == "SUCCESS":
+                number = state["rounds_completed"]
+                outcome = folder / "llm" / "operations" / ophash / f"outcome-{number:04}.json"
+                answers[state["operation_id"]] = json.loads(outcome.read_bytes())["output"][
+                    "answer"
+                ]
+
+
 def judge(world: World) -> Verdict:
     """Check every package with the oracle, count, and compare calls with records."""
     recorded = 0
@@ -141,14 +162,15 @@ def judge(world: World) -> Verdict:
     for folder in sorted((world.root / "runtime" / "cases").glob("*/*")):
         report = verify(folder)
         assert report.ok, report.findings
+        judge_order(world, folder)
         for path in sorted(folder.glob("llm/operations/*/outcome-*.json")):
             outcome = json.loads(path.read_bytes())
             rounds[path.parent.as_posix()] += 1
             recorded += len(outcome["attempts"]) + (outcome["provider"] is not None)
     assert all(count <= world.rounds_max for count in rounds.values())
-    counts = world.counts()
+    assert world.counts is not None
     return Verdict(
-        counts,
+        world.counts,
         len(world.calls),
         recorded,
         world.interruptions,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -55,9 +56,12 @@ OPERATION: Final = """
 id = "op-{number}"
 task = "Answer."
 output_schema = {{ type = "object", required = ["answer"] }}
+{needs}
 """
 CLAIM_SECONDS: Final = 30.0
-GOOD: Final = Reply('{"answer": "yes"}', usage=Usage(10, 5, 15))
+ANSWERS: Final = tuple(
+    Reply(f'{{"answer": "{word}"}}', usage=Usage(10, 5, 15)) for word in ("yes", "yes", "no")
+)
 
 
 class Killed(BaseException):
@@ -98,14 +102,25 @@ class World:
         toml = SETTINGS.format(rounds=self.rounds_max, delay=chance.choice((5.0, 60.0)))
         toml += "".join(ENTRY.format(name=name) for name in self.providers)
         self.config = GatewayConfig.parse(toml)
-        count = chance.randint(1, 3)
-        operations = "".join(OPERATION.format(number=n) for n in range(count))
+        self.needs: dict[str, list[str]] = {}
+        """Operations by id with those that they need; the first of these has to say yes."""
+        operations = "".join(self._operation(n) for n in range(chance.randint(1, 4)))
         self.pipeline = Pipeline.parse(f'name = "sim"\n{operations}', folder=root)
         self.cases = [f"case-{n}" for n in range(chance.randint(2, 7))]
         self.later = self.cases[chance.randint(1, 3) :]
         """Cases that arrive while the line works."""
         self.poisoned = {case for case in self.cases if chance.random() < 0.1}
         self.workers: list[Worker] = []
+        self.counts: StateCounts | None = None
+        """How everything stands at the end."""
+
+    def _operation(self, number: int) -> str:
+        needed = [earlier for earlier in self.needs if self.chance.random() < 0.3]
+        self.needs[f"op-{number}"] = needed
+        lines = f"needs = {json.dumps(needed)}\n"
+        if needed:
+            lines += f'when = {{ operation = "{needed[0]}", pointer = "/answer", equals = "yes" }}'
+        return OPERATION.format(number=number, needs=lines)
 
     def _stretch(self, longest: float) -> tuple[float, float]:
         begun = self.chance.uniform(0, HORIZON_SECONDS)
@@ -123,14 +138,14 @@ class World:
         if not self.calm and any(begin <= now < end for begin, end in self.outages):
             return Fail(FailureKind.CONNECT_ERROR, sent=False)
         if self.calm or self.chance.random() >= self.fault_rate:
-            return Delay(self.chance.expovariate(1 / 5), GOOD)
+            return Delay(self.chance.expovariate(1 / 5), self.chance.choice(ANSWERS))
         return self.chance.choice(
             (
                 Fail(FailureKind.HTTP_5XX, http_status=503),
                 Fail(FailureKind.HTTP_429, http_status=429, retry_after_seconds=90.0),
                 Fail(FailureKind.REFUSAL, http_status=400),
                 Reply("not json"),
-                Delay(40.0, GOOD),
+                Delay(40.0, ANSWERS[0]),
                 Hang(),
             )
         )
@@ -142,16 +157,6 @@ class World:
             store.create(case, {"text.txt": f"About {case}.".encode()})
             self.tell(f"{case} arrived")
         store.index.close()
-
-    def counts(self) -> StateCounts:
-        """Count from the packages alone."""
-        with suppress(FileNotFoundError):
-            (self.root / "runtime" / "index.sqlite3").unlink()
-        worker = Worker(self, "counting")
-        worker.run.prepare()
-        counts = worker.run.counts()
-        worker.store.index.close()
-        return counts
 
 
 class Double:
