@@ -9,51 +9,9 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from casework.checkpoints.claims import Wanted
-from casework.checkpoints.store import CheckpointStore
-from casework.runner.exposure import exposures
-from casework.strict_json import JSONObject
 from tests.crash.test_two_processes import child_holding, pipe
-from tests.support.command_line import YES, child, make_project, write_script
-from tests.support.workers import Watcher, worker
-
-STUCK: JSONObject = {"do": "hang"}
-TAKEOVER_SECONDS = 10.0
-
-
-def slow(seconds: float, text: str = '{"answer": "late"}') -> JSONObject:
-    """Return a step that answers after a while."""
-    return {"do": "reply", "text": text, "delay_seconds": seconds}
-
-
-def project_of(folder: Path, cases: int, step: JSONObject) -> Watcher:
-    """Make a project with so many imported cases."""
-    store = CheckpointStore(make_project(folder, [step]) / "runtime")
-    for number in range(cases):
-        store.create(f"c{number:03}", {"text.txt": f"Text {number}.".encode()})
-    return Watcher(folder)
-
-
-def unconfirmed(watcher: Watcher, cases: int) -> int:
-    """Return how many calls the audit names as perhaps paid in vain."""
-    names = [f"c{number:03}" for number in range(cases)]
-    return sum(not row.confirmed for name in names for row in exposures(watcher.store, name))
-
-
-def test_another_worker_finishes_what_a_killed_one_had_begun(tmp_path: Path) -> None:
-    """Of two workers one is killed in a round; the other finishes everything, soon and alone."""
-    watcher = project_of(tmp_path, 6, STUCK)
-    with worker(tmp_path) as dying:
-        dying.wait_until(watcher.in_flight(2), "two rounds begun")
-        write_script(tmp_path, [YES])
-        with worker(tmp_path) as other:
-            other.wait_until(watcher.has(4), "the rest done")
-            dying.process.kill()
-            dying.process.wait()
-            assert other.wait_until(watcher.has(6), "all done") < TAKEOVER_SECONDS
-            other.send(signal.SIGTERM)
-            assert (0, 6) == (other.end(), other.calls())
-    watcher.check_whole(6)
-    assert 2 == unconfirmed(watcher, 6)
+from tests.support.command_line import YES, child, write_script
+from tests.support.workers import STUCK, TAKEOVER_SECONDS, project_of, slow, worker
 
 
 def test_a_kill_in_the_recovery_loses_nothing_either(tmp_path: Path) -> None:
@@ -72,48 +30,6 @@ def test_a_kill_in_the_recovery_loses_nothing_either(tmp_path: Path) -> None:
         last.send(signal.SIGTERM)
         assert (0, 3) == (last.end(), last.calls())
     watcher.check_whole(3)
-
-
-def test_two_workers_that_take_over_from_one_dead_worker_do_so_once(tmp_path: Path) -> None:
-    """Both find the same dead worker; each of its operations is run by one of them."""
-    watcher = project_of(tmp_path, 8, STUCK)
-    with worker(tmp_path, concurrency=8) as dying:
-        dying.wait_until(watcher.in_flight(8), "all begun")
-        dying.process.kill()
-    write_script(tmp_path, [slow(0.05)])
-    with worker(tmp_path) as one, worker(tmp_path) as two:
-        assert one.wait_until(watcher.has(8), "all done") < TAKEOVER_SECONDS
-        for each in (one, two):
-            each.send(signal.SIGTERM)
-        assert [0, 0] == [one.end(), two.end()]
-        assert 8 == one.calls() + two.calls()
-    watcher.check_whole(8)
-
-
-def test_a_frozen_worker_is_taken_over_and_its_late_result_refused(tmp_path: Path) -> None:
-    """SIGSTOP, takeover after the claim's end, SIGCONT: one result counts, the other is told."""
-    watcher = project_of(tmp_path, 3, slow(3.0))
-    with worker(tmp_path, seconds=1.0, renew=0.2, concurrency=1) as frozen:
-        frozen.wait_until(watcher.in_flight(1), "a round begun")
-        frozen.send(signal.SIGSTOP)
-        write_script(tmp_path, [YES])
-        with worker(tmp_path, seconds=1.0, renew=0.2) as other:
-            assert other.wait_until(watcher.has(3), "all done") < 1.0 + TAKEOVER_SECONDS
-            frozen.send(signal.SIGCONT)
-            log = tmp_path / "runtime" / "logs" / "llm.jsonl"
-            frozen.wait_until(log.exists, "the late result is told")
-            for each in (frozen, other):
-                each.send(signal.SIGTERM)
-            assert [0, 0] == [frozen.end(), other.end()]
-            assert 3 == other.calls()
-    events = [json.loads(line) for line in log.read_text().splitlines()]
-    assert ["result_discarded"] == [event["event"] for event in events]
-    assert "a result was discarded" in frozen.errors
-    assert "[taken_over]" in frozen.errors
-    assert "took a case over" in other.errors
-    watcher.check_whole(3)
-    assert 1 == unconfirmed(watcher, 3)
-    assert not any(map(watcher.store.locks.is_ousted_at_work, watcher.store.list()))
 
 
 def test_whoever_did_not_claim_is_never_broken_into(tmp_path: Path) -> None:
@@ -212,3 +128,16 @@ def test_stale_files_block_nobody_and_prove_nothing(tmp_path: Path) -> None:
         one.send(signal.SIGTERM)
         assert 0 == one.end()
     watcher.check_whole(2)
+
+
+def test_four_workers_share_a_thousand_cases(tmp_path: Path) -> None:
+    """The index is one file under four writers: no case is lost, none is asked twice."""
+    watcher = project_of(tmp_path, 1000, YES)
+    with ExitStack() as running:
+        workers = [running.enter_context(worker(tmp_path, concurrency=8)) for _ in range(4)]
+        workers[0].wait_until(watcher.has(1000), "all done")
+        for each in workers:
+            each.send(signal.SIGTERM)
+        assert [0, 0, 0, 0] == [each.end() for each in workers]
+        assert 1000 == sum(each.calls() for each in workers)
+    watcher.check_whole(1000)

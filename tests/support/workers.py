@@ -9,14 +9,24 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from casework.checkpoints.index_rows import IndexCounts
 from casework.checkpoints.records import OperationStatus
 from casework.checkpoints.store import CheckpointStore
 from casework.checkpoints.verify import verify
-from tests.support.command_line import ROOT, child_environment
+from casework.runner.exposure import exposures
+from casework.strict_json import JSONObject
+from tests.support.command_line import ROOT, child_environment, make_project
 
-PATIENCE_SECONDS = 60.0
+PATIENCE_SECONDS: Final = 60.0
+TAKEOVER_SECONDS: Final = 10.0
+"""How soon after its end a claim's work has to be finished by another worker."""
+
+CHILDREN: Final = {"local": "tests.crash.worker_child"}
+"""The program that runs a worker on each engine."""
+
+STUCK: Final[JSONObject] = {"do": "hang"}
 
 
 @dataclass(slots=True)
@@ -58,12 +68,17 @@ class Worker:
 
 @contextmanager
 def worker(
-    project: Path, *, seconds: float = 30.0, renew: float = 10.0, concurrency: int = 2
+    project: Path,
+    *,
+    seconds: float = 30.0,
+    renew: float = 10.0,
+    concurrency: int = 2,
+    engine: str = "local",
 ) -> Iterator[Worker]:
     """Run a worker while the context lasts."""
     words = (str(project), str(seconds), str(renew), str(concurrency))
     process = subprocess.Popen(
-        [sys.executable, "-m", "tests.crash.worker_child", *words],
+        [sys.executable, "-m", CHILDREN[engine], *words],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -107,3 +122,22 @@ class Watcher:
             assert 1 == len(list(folder.glob("llm/operations/*/outcome-*.json"))), case_id
             (state,) = self.store.open(case_id).operations.values()
             assert OperationStatus.SUCCESS is state.status
+
+
+def slow(seconds: float, text: str = '{"answer": "late"}') -> JSONObject:
+    """Return a step that answers after a while."""
+    return {"do": "reply", "text": text, "delay_seconds": seconds}
+
+
+def project_of(folder: Path, cases: int, step: JSONObject) -> Watcher:
+    """Make a project with so many imported cases."""
+    store = CheckpointStore(make_project(folder, [step]) / "runtime")
+    for number in range(cases):
+        store.create(f"c{number:03}", {"text.txt": f"Text {number}.".encode()})
+    return Watcher(folder)
+
+
+def unconfirmed(watcher: Watcher, cases: int) -> int:
+    """Return how many calls the audit names as perhaps paid in vain."""
+    names = [f"c{number:03}" for number in range(cases)]
+    return sum(not row.confirmed for name in names for row in exposures(watcher.store, name))

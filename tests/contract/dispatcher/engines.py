@@ -6,10 +6,12 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Final, Protocol
 
 from casework.errors import LockBusy, StaleGeneration
+from casework.gateway.clock import MANUAL_START, ManualClock
 from casework.gateway.messages import ProviderCall
 from casework.gateway.providers.scripted import Computed, Step
 from casework.runner.case_runner import OperationResult
@@ -73,6 +75,8 @@ class Rig:
         steps: What the provider does; the last one is repeated.
         concurrency: The most rounds at once.
         operations: What is planned for every case.
+        start: What the clock shows at first.
+        settings: TOML put before the provider.
     """
 
     def __init__(
@@ -83,6 +87,8 @@ class Rig:
         steps: Sequence[Step] = (),
         concurrency: int = 4,
         operations: tuple[str, ...] = (OPERATION,),
+        start: datetime = MANUAL_START,
+        settings: str = "",
     ) -> None:
         self.asked: list[str] = []
         """Cases in the order of their calls."""
@@ -94,7 +100,7 @@ class Rig:
         self.gate: asyncio.Event | None = None
         """What every round waits for before its call, if there is one."""
         scripted = list(steps) or [Computed(self._answer)]
-        self.line = Line(root, {"a": scripted})
+        self.line = Line(root, {"a": scripted}, settings=settings, clock=ManualClock(start))
         self.clock = self.line.clock
         self.engine = make(Bench(self.line, self.perform, concurrency, operations))
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import Counter
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -249,6 +251,34 @@ async def test_a_wall_clock_that_is_set_loses_and_repeats_nothing(
     assert ["a"] == rig.asked
     assert rig.clock.monotonic() <= 130.0
     rig.line.assert_verifies("a")
+
+
+@pytest.mark.parametrize(
+    "start",
+    [datetime(2026, 4, 4, 14, 30, tzinfo=UTC), datetime(2026, 10, 3, 15, 0, tzinfo=UTC)],
+    ids=["half an hour twice", "half an hour missing"],
+)
+async def test_summer_time_moves_no_due_time(
+    tmp_path: Path, make: EngineFactory, monkeypatch: pytest.MonkeyPatch, start: datetime
+) -> None:
+    """Due: where clocks are moved by half an hour, each operation runs once, at its time."""
+    monkeypatch.setenv("TZ", "Australia/Lord_Howe")
+    time.tzset()
+    rig = Rig(tmp_path, make, start=start, settings="[retry]\nretry_delay_seconds = 4050.0\n")
+    works = rig.add(*(f"case-{n}" for n in range(8)))
+    for work in works:
+        await rig.fail_once(work)
+        rig.clock.advance(450)
+    async with at_work(rig):
+        for work in works:
+            rig.clock.advance(449.9)
+            assert () == (await rig.tick()).begun
+            rig.clock.advance(0.1)
+            assert (work,) == (await rig.tick()).begun
+            await rig.idle()
+    monkeypatch.undo()
+    time.tzset()
+    assert [work.case_id for work in works] == rig.asked
 
 
 async def test_a_clock_set_back_before_the_start_hides_nothing(
