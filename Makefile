@@ -22,6 +22,7 @@ check: $(VENV)/installed
 bench: $(VENV)/installed
 	$(BIN)/python bench/store.py --quick
 	$(BIN)/python bench/durable.py --quick
+	$(BIN)/python -m bench.line --quick
 
 lock:
 	uv export --format requirements-txt --no-emit-project --extra local-model --extra parquet \
