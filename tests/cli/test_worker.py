@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from casework.checkpoints.store import CheckpointStore
@@ -38,7 +38,8 @@ def staying(folder: Path, *words: str, env: dict[str, str] | None = None) -> Ite
         yield Worker(process)
     finally:
         process.kill()
-        process.wait()
+        with suppress(ValueError):  # it was waited for, and its streams are closed
+            process.communicate()
 
 
 def told(path: Path, **expected: object) -> bool:
@@ -70,6 +71,26 @@ def test_a_worker_takes_up_what_comes_and_ends_with_0(tmp_path: Path) -> None:
     assert 1 == child("worker", "--check-health", str(health), cwd=tmp_path).returncode
     status = json.loads(child("status", "--json", cwd=tmp_path).stdout)
     assert (False, 0) == (status["session"]["alive"], status["counts"]["running"])
+
+
+def test_several_at_work_are_told_apart(tmp_path: Path) -> None:
+    """The status names each worker and run that is alive, and none that died."""
+    make_project(tmp_path)
+    with staying(tmp_path, "worker") as one, staying(tmp_path, "run", "--watch") as two:
+        sessions = tmp_path / "runtime" / "sessions"
+        for each in (one, two):
+            each.wait_until(lambda: len(list(sessions.glob("*.json"))) == 2, "both tell")
+        status = json.loads(child("status", "--json", cwd=tmp_path).stdout)
+        pids = {at_work["kind"]: at_work["pid"] for at_work in status["at_work"]}
+        assert {"worker": one.process.pid, "run": two.process.pid} == pids
+        line = f"worker {one.process.pid}: 0 running".encode()
+        assert line in child("status", cwd=tmp_path).stdout
+        one.process.kill()
+        one.process.wait()
+        status = json.loads(child("status", "--json", cwd=tmp_path).stdout)
+        assert [two.process.pid] == [at_work["pid"] for at_work in status["at_work"]]
+    status = json.loads(child("status", "--json", cwd=tmp_path).stdout)
+    assert ([], 0) == (status["at_work"], status["counts"]["running"])
 
 
 def test_a_watching_run_stays_until_it_is_interrupted(tmp_path: Path) -> None:

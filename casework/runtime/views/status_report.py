@@ -63,7 +63,8 @@ def project_status(
     sessions = records.list()
     usage, exact = records.totals()
     found, waiting = reasons(index)
-    newest = sessions[-1] if sessions else None
+    alive = tuple(filter(records.is_alive, sessions))
+    newest = next(reversed(alive or sessions), None)
     return StatusView(
         project=project.name,
         profile=settings.config.privacy_profile.value if settings.config else None,
@@ -78,7 +79,8 @@ def project_status(
         reasons=found,
         next_due_at=index.next_due_at(),
         session=newest,
-        session_alive=newest is not None and records.is_alive(newest),
+        session_alive=newest in alive,
+        at_work=alive,
         sessions=records.sessions(),
         usage_exact=exact,
         passed_over=tuple(

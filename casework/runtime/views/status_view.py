@@ -36,8 +36,10 @@ class StatusView:
     """Why operations ended in ERROR or BLOCKED."""
     next_due_at: datetime | None = None
     session: SessionRecord | None = None
-    """The newest run."""
+    """The newest run that is at work, or else the newest."""
     session_alive: bool = False
+    at_work: tuple[SessionRecord, ...] = ()
+    """Every run and worker that is alive, as told by its sign of life."""
     sessions: int = 0
     usage_exact: bool = True
     passed_over: tuple[tuple[str, str], ...] = ()
@@ -58,6 +60,8 @@ def status_lines(view: StatusView) -> Iterator[str]:
     yield f"project {view.project}  {profile}{pipeline}"
     yield counts_line(view.counts, view.next_due_at)
     yield _pace_line(view)
+    if len(view.at_work) > 1:
+        yield "at work  " + "   ".join(map(_at_work, view.at_work))
     if view.session is not None and (view.session.providers or view.passed_over):
         yield _providers_line(view.session.providers, view.passed_over)
     yield usage_line(view.usage, exact=view.usage_exact)
@@ -138,6 +142,13 @@ def _pace_line(view: StatusView) -> str:
     )
 
 
+def _at_work(session: SessionRecord) -> str:
+    rate = session.rate_per_minute
+    pace = "rate unknown" if rate is None else f"{rate:.1f}/min"
+    pid = "" if session.pid is None else f" {session.pid}"
+    return f"{session.kind.value}{pid}: {phrases.count(session.running)} running, {pace}"
+
+
 def _providers_line(
     providers: Mapping[str, ProviderRecord], passed_over: tuple[tuple[str, str], ...]
 ) -> str:
@@ -181,6 +192,7 @@ def view_to_json(view: StatusView) -> JSONObject:
         "next_due_at": phrases.utc_time(view.next_due_at),
         "sessions": view.sessions,
         "session": _session_to_json(view.session, alive=view.session_alive),
+        "at_work": [_session_to_json(session, alive=True) for session in view.at_work],
         "usage": usage_to_json(usage, exact=view.usage_exact),
         "reasons": dict(view.reasons),
         "not_eligible": [{"id": name, "reason": reason} for name, reason in view.passed_over],
