@@ -267,6 +267,8 @@ class CaseLLMRunner:
         try:
             return await walk()
         except LimitReached:
+            if self._store.locks.is_void(opened.head.case_id):
+                raise ousted() from None  # what is announced now is another worker's
             await self._unbroken(lambda: withdraw(self._store, opened.identity, opened.earlier))
             raise
 

@@ -16,7 +16,7 @@ from casework.errors import StorageError
 from casework.gateway.clock import Clock
 from casework.runtime.line.claimant import Claimant
 from casework.runtime.line.dispatcher import Ending, Perform, Tick
-from casework.runtime.line.due_queue import DueQueue, Pause, Taken
+from casework.runtime.line.due_queue import HOLD_SECONDS_MIN, DueQueue, Pause, Taken
 from casework.runtime.line.governor import Governor, Hold
 from casework.runtime.line.heartbeat import Heartbeat
 from casework.runtime.line.work import Work
@@ -171,9 +171,8 @@ class LocalEngine:
         _, pause = await self._in_thread(lambda: self._queue.take(0))
         if pause.seconds is None:
             return Tick()
-        seconds = hold.seconds
         return Tick(
-            next_seconds=seconds,
+            next_seconds=None if hold.seconds is None else max(hold.seconds, HOLD_SECONDS_MIN),
             postponed=pause.held,
             elsewhere=pause.elsewhere,
             hold=hold,
