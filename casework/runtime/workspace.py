@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from concurrent.futures import Executor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from decimal import Decimal
 from pathlib import Path
+from random import random
 
 from casework.checkpoints.store import CheckpointStore
 from casework.config.gateway_config import GatewayConfig
@@ -15,6 +17,10 @@ from casework.gateway.llm_gateway import LLMGateway
 from casework.gateway.providers.provider import ProviderFactory
 from casework.runner.case_runner import CaseLLMRunner
 from casework.runner.pipeline import Pipeline
+from casework.runtime.line.call_gate import LineGate
+from casework.runtime.line.line_governor import LineGovernor, LineParts
+from casework.runtime.line.line_state import FILE_NAME, LineState
+from casework.runtime.line.orders import LineOrders
 from casework.runtime.project import Project
 
 
@@ -32,6 +38,8 @@ class Workspace:
     clock: Clock
     store: CheckpointStore
     gateway: LLMGateway
+    line: LineState = field(default_factory=lambda: LineState(None))
+    """What the processes of the project share of their line."""
 
     @classmethod
     def open(
@@ -55,12 +63,15 @@ class Workspace:
         """
         config = GatewayConfig.load(config_file or project.config_file)
         ticking = clock or SystemClock()
+        line = LineState(project.runtime / FILE_NAME)
+        gate = LineGate(line, ticking)
         return cls(
             project,
             config,
             ticking,
             open_store(project, ticking),
-            LLMGateway(config, adapters=adapters, clock=ticking),
+            LLMGateway(config, adapters=adapters, clock=ticking, gate=gate),
+            line,
         )
 
     def pipeline(self, given: Path | None = None) -> Pipeline:
@@ -71,6 +82,19 @@ class Workspace:
         """
         engine = self.config.validation.engine
         return Pipeline.load(self.project.pipeline_file(given), engine=engine)
+
+    def governor(
+        self, owner: str, *, concurrency: int, run_budget: Decimal | None = None
+    ) -> LineGovernor:
+        """Return what holds the line of one process back; see :class:`LineGovernor`."""
+        orders = LineOrders(self.store.folder)
+        return LineGovernor(
+            LineParts(self.store, self.config, self.clock, self.line, orders),
+            owner=owner,
+            concurrency=concurrency,
+            chance=random,
+            run_budget=run_budget,
+        )
 
     def runner(self, executor: Executor) -> CaseLLMRunner:
         """Return a runner whose work on the disk is done by these threads."""

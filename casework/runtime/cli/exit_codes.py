@@ -40,7 +40,7 @@ MEANINGS: Final = {
     ExitCode.UNFINISHED: "not finished, some operations wait for their next round",
     ExitCode.INTEGRITY: "an integrity check failed",
     ExitCode.LOCKED: "another worker holds the lock",
-    ExitCode.BUDGET: "budget reached (reserved)",
+    ExitCode.BUDGET: "budget reached",
     ExitCode.INTERRUPTED: "interrupted, everything finished is kept",
 }
 

@@ -244,7 +244,9 @@ def _show_way_on(result: RunResult, terminal: Terminal) -> None:
     counts = result.counts
     if not counts.cases:
         terminal.note("there are no cases yet: casework import PATH")
-    if result.report.end is BatchEnd.INTERRUPTED:
+    if result.report.end is BatchEnd.BUDGET:
+        terminal.note(f"stopped: {result.report.held_by}")
+    elif result.report.end is BatchEnd.INTERRUPTED:
         terminal.note("interrupted; everything finished is kept: casework run goes on")
     elif counts.retry:
         due = phrases.local_time(result.next_due_at)
@@ -277,6 +279,7 @@ def result_to_json(result: RunResult) -> JSONObject:
     ]
     return {
         "ended": report.end.value,
+        "held_by": report.held_by or None,
         "exit_code": int(result.exit_code()),
         "calls": report.tally.calls,
         "rounds": report.tally.rounds,

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from casework.runtime.cli.exit_codes import ExitCode
 from casework.runtime.cli.project_verbs import PipelineOption
 from casework.runtime.cli.verb import Invocation, verb
+
+if TYPE_CHECKING:
+    from decimal import Decimal
+
+    from casework.runtime.cli.run_session import RunResult, RunSession
+    from casework.runtime.line.line_governor import LineGovernor
+    from casework.runtime.run.batch import BatchOptions
+    from casework.runtime.workspace import Workspace
 
 CONCURRENCY_DEFAULT = 8
 CONCURRENCY_MAX = 64
@@ -54,6 +62,12 @@ def run(
         int,
         typer.Option("--concurrency", min=1, max=CONCURRENCY_MAX, help="Cases in flight at once."),
     ] = CONCURRENCY_DEFAULT,
+    budget: Annotated[
+        str | None,
+        typer.Option(
+            "--budget", metavar="AMOUNT", help="The most that this run may spend, like 5.00."
+        ),
+    ] = None,
 ) -> ExitCode:
     """Run the pipeline over all cases until nothing is left to do.
 
@@ -63,7 +77,7 @@ def run(
     once; either way everything committed is kept. Several runs may share a project.
     """
     from casework.errors import ConfigurationError
-    from casework.runtime.cli.run_session import RunSession, leave, show_result
+    from casework.runtime.cli.run_session import RunSession
     from casework.runtime.line.claimant import new_worker
     from casework.runtime.run.batch import BatchOptions
     from casework.runtime.run.pipeline_run import PipelineRun
@@ -79,14 +93,57 @@ def run(
         stay=watch,
         worker=new_worker(workspace.clock.now()),
     )
+    governor = governor_of(workspace, options, amount_of_money(budget))
+    of_pipeline = workspace.pipeline(pipeline)
     planned = PipelineRun(
-        workspace, workspace.pipeline(pipeline), options=options, cases=case or ()
+        workspace, of_pipeline, options=options, cases=case or (), governor=governor
     )
-    result = RunSession(planned, invocation.terminal, stays=watch).execute()
+    session = RunSession(planned, invocation.terminal, stays=watch)
+    return drive(session, governor, invocation).exit_code()
+
+
+def drive(session: RunSession, governor: LineGovernor, invocation: Invocation) -> RunResult:
+    """Let a session work under its governor and tell what it came to; leave at once if asked."""
+    from casework.runtime.cli.run_session import leave, show_result
+
+    with governor.at_work():
+        result = session.execute()
     show_result(result, invocation.terminal)
     if result.left_at_once:
         leave(ExitCode.INTERRUPTED)
-    return result.exit_code()
+    return result
+
+
+def governor_of(
+    workspace: Workspace, options: BatchOptions, run_budget: Decimal | None = None
+) -> LineGovernor:
+    """Return what holds back the line of the process that goes by these options."""
+    return workspace.governor(
+        options.worker, concurrency=options.concurrency, run_budget=run_budget
+    )
+
+
+def amount_of_money(text: str | None) -> Decimal | None:
+    """Read an amount of money exactly.
+
+    Raises:
+        ConfigurationError: It is none.
+    """
+    from decimal import Decimal, InvalidOperation
+
+    from casework.errors import ConfigurationError
+
+    if text is None:
+        return None
+    try:
+        amount = Decimal(text)
+    except InvalidOperation:
+        amount = Decimal("NaN")
+    if not amount.is_finite() or amount < 0:
+        raise ConfigurationError(
+            "--budget is no amount of money", code="bad_options", remedy="write it like 5.00"
+        )
+    return amount
 
 
 def concurrency_in(invocation: Invocation, wanted: int) -> int:

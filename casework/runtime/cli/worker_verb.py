@@ -14,6 +14,8 @@ from casework.runtime.cli.run_verbs import (
     CONCURRENCY_DEFAULT,
     CONCURRENCY_MAX,
     concurrency_in,
+    drive,
+    governor_of,
 )
 from casework.runtime.cli.verb import Invocation, verb
 
@@ -61,7 +63,16 @@ def worker(
     worked on by one at a time, and what a dead or frozen worker leaves is finished by another.
     SIGTERM or Ctrl-C lets running calls end and ends with 0; a second one leaves at once.
     """
-    from casework.runtime.cli.run_session import RunSession, leave, show_result
+    if check_health is not None:
+        return _check(invocation, check_health, max_age)
+    return _work(invocation, pipeline=pipeline, concurrency=concurrency, health=health)
+
+
+def _work(
+    invocation: Invocation, *, pipeline: Path | None, concurrency: int, health: Path | None
+) -> ExitCode:
+    """Start a worker and let it work to its end."""
+    from casework.runtime.cli.run_session import RunSession
     from casework.runtime.line.claimant import new_worker
     from casework.runtime.run.batch import BatchEnd, BatchOptions
     from casework.runtime.run.health import HealthFile
@@ -69,34 +80,36 @@ def worker(
     from casework.runtime.run.session_record import SessionKind
     from casework.runtime.workspace import Workspace
 
-    if check_health is not None:
-        return _check(invocation, HealthFile(check_health).complaint(datetime.now(UTC), max_age))
     workspace = Workspace.open(invocation.project())
     options = BatchOptions(
         concurrency=concurrency_in(invocation, concurrency),
         stay=True,
         worker=new_worker(workspace.clock.now()),
     )
-    planned = PipelineRun(workspace, workspace.pipeline(pipeline), options=options)
+    governor = governor_of(workspace, options)
+    planned = PipelineRun(
+        workspace, workspace.pipeline(pipeline), options=options, governor=governor
+    )
     invocation.terminal.note(f"worker {planned.batch.worker} on {workspace.project.name}")
-    result = RunSession(
+    session = RunSession(
         planned,
         invocation.terminal,
         stays=True,
         kind=SessionKind.WORKER,
         health=HealthFile(health) if health else None,
-    ).execute()
-    show_result(result, invocation.terminal)
-    if result.left_at_once:
-        leave(ExitCode.INTERRUPTED)
+    )
+    result = drive(session, governor, invocation)
     if result.report.end is BatchEnd.INTERRUPTED:
         return ExitCode.SUCCESS
     return result.exit_code()
 
 
-def _check(invocation: Invocation, complaint: str | None) -> ExitCode:
+def _check(invocation: Invocation, file: Path, age_seconds_max: float) -> ExitCode:
     """Tell whether a worker is well."""
+    from casework.runtime.run.health import HealthFile
+
     terminal = invocation.terminal
+    complaint = HealthFile(file).complaint(datetime.now(UTC), age_seconds_max)
     if terminal.as_json:
         terminal.document({"healthy": complaint is None, "complaint": complaint})
     elif complaint is None:

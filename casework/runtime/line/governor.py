@@ -35,6 +35,8 @@ class Hold:
     reason: HoldReason
     seconds: float | None
     """When to ask again; None if time alone will not change the answer."""
+    detail: str = ""
+    """One sentence for people, where the reason alone does not tell enough."""
 
 
 class Governor(Protocol):

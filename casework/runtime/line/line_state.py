@@ -40,8 +40,8 @@ _SCHEMA: Final = (
     primary key (provider, minute)) without rowid""",
     """create table spent (seq integer primary key, round blob not null unique,
     at integer not null, amount text not null, unpriced integer not null)""",
-    """create table aside (owner text not null, round blob not null, amount text not null,
-    primary key (owner, round)) without rowid""",
+    """create table aside (owner text not null, case_id text not null, operation_id text not null,
+    amount text not null, primary key (owner, case_id, operation_id)) without rowid""",
     """create table outage (one integer primary key check (one = 1), since integer not null,
     next_canary integer not null, canary_until integer not null)""",
 )
@@ -78,7 +78,8 @@ class SetAside:
     """Money for a round that runs."""
 
     owner: str
-    round: bytes
+    case_id: str
+    operation_id: str
     amount: Decimal
 
 
@@ -120,19 +121,25 @@ class Ledger:
 
     def set_aside(self) -> list[SetAside]:
         """Return what is set aside, by everybody."""
-        rows = self._connection.execute("select owner, round, amount from aside")
-        return [SetAside(owner, key, Decimal(amount)) for owner, key, amount in rows]
+        rows = self._connection.execute("select owner, case_id, operation_id, amount from aside")
+        return [
+            SetAside(owner, case_id, operation_id, Decimal(amount))
+            for owner, case_id, operation_id, amount in rows
+        ]
 
     def put_aside(self, entry: SetAside) -> None:
         """Set money aside for a round."""
-        values = (entry.owner, entry.round, str(entry.amount))
-        self._connection.execute("insert or replace into aside values (?, ?, ?)", values)
+        values = (entry.owner, entry.case_id, entry.operation_id, str(entry.amount))
+        self._connection.execute("insert or replace into aside values (?, ?, ?, ?)", values)
 
-    def release(self, owner: str, round_: bytes | None = None) -> None:
-        """Give back what an owner set aside, for one round or for all."""
+    def release(
+        self, owner: str, case_id: str | None = None, operation_id: str | None = None
+    ) -> None:
+        """Give back what an owner set aside, for one operation or for all."""
         self._connection.execute(
-            "delete from aside where owner = ? and (? is null or round = ?)",
-            (owner, round_, round_),
+            """delete from aside where owner = ?
+            and (? is null or (case_id = ? and operation_id = ?))""",
+            (owner, case_id, case_id, operation_id),
         )
 
     def spend(self, entries: Iterable[Spending]) -> None:

@@ -93,6 +93,8 @@ class BatchReport:
     end: BatchEnd = BatchEnd.SETTLED
     adopted: int = 0
     """Rounds whose outcome a crash had left complete, committed now without a call."""
+    held_by: str = ""
+    """Why the budget ended it, in one sentence."""
     discarded: int = 0
     """Rounds whose result was void, because somebody else had committed or taken over."""
     problems: list[CaseProblem] = field(default_factory=list)
@@ -220,7 +222,7 @@ class Batch:
             return True
         if self._options.stay or self.engine.ended.is_set():
             return False
-        if self._budget_reached or (tick.hold and tick.hold.reason is HoldReason.BUDGET):
+        if self._budget_reached or (tick.hold and self._is_over_budget(tick.hold)):
             self.report.end = BatchEnd.BUDGET
             return True
         waiting = tick.next_seconds is not None or tick.hold is not None
@@ -315,10 +317,17 @@ class Batch:
         self._begun -= 1
         if hold.reason in (HoldReason.CANCELLED, HoldReason.NEEDS):
             return Ending(leave=True)
-        if hold.reason is HoldReason.BUDGET and not self._options.stay:
+        if self._is_over_budget(hold) and not self._options.stay:
             self._budget_reached = True
             return Ending()
         return self._later(WAIT_SECONDS_MAX if hold.seconds is None else hold.seconds)
+
+    def _is_over_budget(self, hold: Hold) -> bool:
+        """Tell whether the budget holds back for good, and note what it says."""
+        if hold.reason is not HoldReason.BUDGET or hold.seconds is not None:
+            return False
+        self.report.held_by = hold.detail
+        return True
 
     def _stale(self, work: Work, error: StaleGeneration) -> Ending:
         """Tell that a result was void, and look again at what the operation has become."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
 from typing import Final
@@ -13,13 +13,14 @@ from typing import Final
 from casework.checkpoints.index_rows import IndexedOperation, Planned
 from casework.checkpoints.inflight import Intent
 from casework.checkpoints.records import OperationStatus
-from casework.errors import CheckpointError, InvalidRequest, OperationConflict
+from casework.errors import CheckpointError, InvalidRequest, LimitReached, OperationConflict
+from casework.gateway.round import Plan
 from casework.runner.case_runner import OperationResult
 from casework.runner.operation import ResultStatus
 from casework.runner.pipeline import Pipeline
 from casework.runtime.line.claimant import Claimant, new_worker
 from casework.runtime.line.due_queue import DueQueue
-from casework.runtime.line.governor import Governor, Hold, OpenLine
+from casework.runtime.line.governor import Governor, Hold, HoldReason, OpenLine
 from casework.runtime.line.local_engine import EngineParts
 from casework.runtime.line.work import Work
 from casework.runtime.run.batch import Batch, BatchOptions, BatchReport
@@ -180,6 +181,22 @@ class PipelineRun:
         self, work: Work, prepared: PreparedRequest, governor: Governor
     ) -> OperationResult | Hold:
         """Run the round of a request, or refuse it unasked."""
+        plan = self.workspace.gateway.plan(prepared.request)
+        if prepared.rejection is not None:
+            plan = replace(plan, targets=())
+        hold = governor.reserve(work, plan)
+        if hold is not None:
+            return hold
+        result: OperationResult | None = None
+        try:
+            result = await self._round(work, prepared, plan)
+        except LimitReached as reached:
+            return Hold(HoldReason.LIMIT, reached.seconds)
+        finally:
+            governor.ended(work, result)
+        return result
+
+    async def _round(self, work: Work, prepared: PreparedRequest, plan: Plan) -> OperationResult:
         names = (work.case_id, work.package_id)
         if prepared.rejection is not None:
             return await self._runner.reject(
@@ -189,22 +206,13 @@ class PipelineRun:
                 kind=prepared.rejection,
                 generation=prepared.generation,
             )
-        plan = self.workspace.gateway.plan(prepared.request)
-        hold = governor.reserve(work, plan)
-        if hold is not None:
-            return hold
-        result: OperationResult | None = None
-        try:
-            result = await self._runner.run(
-                *names,
-                operation_id=work.operation_id,
-                request=prepared.request,
-                plan=plan,
-                generation=prepared.generation,
-            )
-            return result
-        finally:
-            governor.ended(work, result)
+        return await self._runner.run(
+            *names,
+            operation_id=work.operation_id,
+            request=prepared.request,
+            plan=plan,
+            generation=prepared.generation,
+        )
 
     def _refuse_mixed_results(self) -> None:
         """Refuse to go on where finished results stand under the same id for another request.

@@ -127,13 +127,13 @@ def test_a_round_is_paid_for_once(pair: tuple[LineState, LineState]) -> None:
 
 def test_money_is_set_aside_and_released(pair: tuple[LineState, LineState]) -> None:
     """Everybody sees what is set aside; an owner's can be given back by anybody."""
-    one, two = SetAside("x", b"1", Decimal("0.5")), SetAside("y", b"2", Decimal("0.25"))
+    one, two = SetAside("x", "c", "o", Decimal("0.5")), SetAside("y", "c", "p", Decimal("0.25"))
     pair[0].in_ledger(lambda ledger: ledger.put_aside(one))
     pair[1].in_ledger(lambda ledger: ledger.put_aside(two))
     assert [one, two] == pair[1].in_ledger(lambda ledger: ledger.set_aside())
     pair[1].in_ledger(lambda ledger: ledger.release("x"))
     assert [two] == pair[0].in_ledger(lambda ledger: ledger.set_aside())
-    pair[0].in_ledger(lambda ledger: ledger.release("y", b"another"))
+    pair[0].in_ledger(lambda ledger: ledger.release("y", "c", "o"))
     assert [two] == pair[0].in_ledger(lambda ledger: ledger.set_aside())
 
 
@@ -145,7 +145,7 @@ def test_a_transaction_that_fails_leaves_nothing(path: Path) -> None:
         raise ValueError("on the way")
 
     def work(ledger: object) -> None:
-        ledger.put_aside(SetAside("x", b"1", Decimal(1)))  # type: ignore[attr-defined]
+        ledger.put_aside(SetAside("x", "c", "o", Decimal(1)))  # type: ignore[attr-defined]
         broken()
 
     with pytest.raises(ValueError, match="on the way"):
