@@ -120,6 +120,11 @@ class _Failed:
     attempt: Attempt
     retry_after_seconds: float | None
 
+    @property
+    def is_limit(self) -> bool:
+        """Tell whether nobody was asked, because of a limit of calls."""
+        return self.attempt.kind is FailureKind.LIMIT_REACHED and not self.attempt.served.sent
+
 
 _Visit: TypeAlias = _Answered | _Failed
 
@@ -130,59 +135,79 @@ async def walk_round(plan: Plan, clock: Clock, *, gate: CallGate) -> RoundOutcom
     Raises:
         LimitReached: Every target is at a limit of calls; none was asked.
     """
-    started_at, begun = clock.now(), clock.monotonic()
-    attempts: list[Attempt] = []
-    retry_after: float | None = None
-    limits: list[float] = []
+    walk = _Walk(clock)
     for target in plan.targets:
         visit = await _visit(plan, target, clock, gate=gate)
         if isinstance(visit, _Failed) and plan.asks_again_after(visit.attempt.kind):
-            attempts.append(visit.attempt)
+            walk.note(visit)
             visit = await _visit(plan, target, clock, gate=gate, again_after=visit.attempt)
         match visit:
             case _Answered():
-                return RoundSucceeded(
-                    started_at=started_at,
-                    elapsed_ms=_milliseconds_since(begun, clock),
-                    attempts=tuple(attempts),
-                    served=visit.served,
-                    output=visit.answer.output,
-                    surrogates_replaced=visit.answer.surrogates_replaced,
-                    validator=plan.schema.validator,
-                )
+                return walk.succeeded(visit, plan.schema)
             case _Failed() if not plan.goes_on_after(visit.attempt.kind):
-                return RoundErred(
-                    started_at=started_at,
-                    elapsed_ms=_milliseconds_since(begun, clock),
-                    attempts=tuple(attempts),
-                    final=visit.attempt,
-                )
+                return walk.erred(visit.attempt)
             case _Failed():
-                attempts.append(visit.attempt)
-                if (
-                    visit.attempt.kind is FailureKind.LIMIT_REACHED
-                    and not visit.attempt.served.sent
-                ):
-                    limits.append(visit.retry_after_seconds or 0.0)
-                else:
-                    retry_after = _longer(retry_after, visit.retry_after_seconds)
+                walk.note(visit)
             case _:
                 assert_never(visit)
-    if attempts and not any(POLICY[attempt.kind].temporary for attempt in attempts):
-        return RoundErred(
-            started_at=started_at,
-            elapsed_ms=_milliseconds_since(begun, clock),
-            attempts=tuple(attempts[:-1]),
-            final=attempts[-1],
+    return walk.without_answer()
+
+
+class _Walk:
+    """What a round has come to so far, and its ends."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._started_at, self._begun = clock.now(), clock.monotonic()
+        self._failed: list[_Failed] = []
+
+    def note(self, failed: _Failed) -> None:
+        """Take note of a failure after which the walk goes on."""
+        self._failed.append(failed)
+
+    def succeeded(self, answered: _Answered, schema: CompiledSchema) -> RoundSucceeded:
+        """End with a validated answer."""
+        return RoundSucceeded(
+            started_at=self._started_at,
+            elapsed_ms=_milliseconds_since(self._begun, self._clock),
+            attempts=self._attempts(),
+            served=answered.served,
+            output=answered.answer.output,
+            surrogates_replaced=answered.answer.surrogates_replaced,
+            validator=schema.validator,
         )
-    if attempts and len(limits) == len(attempts):
-        raise LimitReached(min(limits))
-    return RoundUnavailable(
-        started_at=started_at,
-        elapsed_ms=_milliseconds_since(begun, clock),
-        attempts=tuple(attempts),
-        retry_after_seconds=retry_after,
-    )
+
+    def erred(self, final: Attempt) -> RoundErred:
+        """End with a failure that no other target is to mend."""
+        return RoundErred(
+            started_at=self._started_at,
+            elapsed_ms=_milliseconds_since(self._begun, self._clock),
+            attempts=self._attempts(),
+            final=final,
+        )
+
+    def without_answer(self) -> RoundUnavailable | RoundErred:
+        """End after the last target: for good where each gave an answer that cannot be used.
+
+        Raises:
+            LimitReached: Every target is at a limit of calls; none was asked.
+        """
+        failed = self._failed
+        if failed and not any(POLICY[one.attempt.kind].temporary for one in failed):
+            return self.erred(failed.pop().attempt)
+        limits = [one.retry_after_seconds or 0.0 for one in failed if one.is_limit]
+        if failed and len(limits) == len(failed):
+            raise LimitReached(min(limits))
+        waits = [one.retry_after_seconds for one in failed if not one.is_limit]
+        return RoundUnavailable(
+            started_at=self._started_at,
+            elapsed_ms=_milliseconds_since(self._begun, self._clock),
+            attempts=self._attempts(),
+            retry_after_seconds=max((wait for wait in waits if wait is not None), default=None),
+        )
+
+    def _attempts(self) -> tuple[Attempt, ...]:
+        return tuple(one.attempt for one in self._failed)
 
 
 async def _visit(
@@ -294,8 +319,3 @@ def _bytes_of(messages: tuple[Message, ...]) -> int:
 
 def _milliseconds_since(begun: float, clock: Clock) -> int:
     return round((clock.monotonic() - begun) * 1000)
-
-
-def _longer(one: float | None, other: float | None) -> float | None:
-    waits = [wait for wait in (one, other) if wait is not None]
-    return max(waits) if waits else None

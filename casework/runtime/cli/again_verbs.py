@@ -113,7 +113,7 @@ def _ask_stale(
     wanted = None if operation is None else found.operation(operation).id
     require_cases(workspace.store, cases)
     check = StaleCheck(found, workspace.store, workspace.gateway)
-    chosen = check.of(begun_operations(workspace.store.index, cases), only=wanted)
+    chosen = check.of(begun_operations(workspace.store, cases), only=wanted)
     if not decided:
         chosen = (one for one in chosen if one.operation.verdict is None)
     code = _tell(invocation, ask_stale(workspace.store, chosen))

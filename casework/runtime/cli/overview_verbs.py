@@ -140,7 +140,7 @@ def _stale_table(invocation: Invocation, pipeline: Path | None) -> dict[str, Cou
     workspace = Workspace.open(invocation.project())
     check = StaleCheck(workspace.pipeline(pipeline), workspace.store, workspace.gateway)
     table: dict[str, Counter[str]] = {}
-    for one in check.of(begun_operations(workspace.store.index)):
+    for one in check.of(begun_operations(workspace.store)):
         key = f"{one.operation.operation_id}: {', '.join(one.parts)}"
         table.setdefault(key, Counter())[str(one.operation.status)] += 1
     return table

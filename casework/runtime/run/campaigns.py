@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
+from itertools import groupby
 from typing import Final
 
 from casework.checkpoints.index_rows import IndexedOperation
@@ -116,10 +117,15 @@ def ask_again(
 
 
 def ask_stale(store: CheckpointStore, stale: Iterable[Stale]) -> Iterator[Again]:
-    """Ask stale results again, answers too; the reason says what differs."""
-    for one in stale:
-        again = _ask(store, one.operation, answered=True)
-        yield replace(again, reason=", ".join(one.parts))
+    """Ask stale results again, answers too; the reason says what differs.
+
+    All results of a case are compared before the first of them is given up, since others may rest
+    on it. They come case by case.
+    """
+    for _, of_case in groupby(stale, key=lambda one: one.operation.case_id):
+        for one in list(of_case):
+            again = _ask(store, one.operation, answered=True)
+            yield replace(again, reason=", ".join(one.parts))
 
 
 def _ask(store: CheckpointStore, operation: IndexedOperation, *, answered: bool) -> Again:

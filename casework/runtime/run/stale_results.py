@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Final
 
 from casework.checkpoints.fold import PackageHead
-from casework.checkpoints.index import PackageIndex
 from casework.checkpoints.index_rows import IndexedOperation
 from casework.checkpoints.names import request_path
 from casework.checkpoints.records import OperationState, OperationStatus
@@ -16,13 +15,14 @@ from casework.checkpoints.store import CheckpointStore
 from casework.errors import CheckpointError, FormatError, InvalidRequest
 from casework.gateway.llm_gateway import LLMGateway
 from casework.runner.case_answers import CaseAnswers
+from casework.runner.chunk_ids import chunk_id
 from casework.runner.fingerprints import OperationIdentity, differing_parts, record_request
 from casework.runner.operation_spec import OperationSpec
 from casework.runner.pipeline import Pipeline
 from casework.runtime.run.case_requests import CaseRequests, NotReady
-from casework.runtime.run.operation_ids import pipeline_id
+from casework.runtime.run.operation_ids import first_campaign, pipeline_id
 from casework.runtime.run.requests import RequestBuilder
-from casework.runtime.views.index_pages import operations_in
+from casework.runtime.views.index_pages import every_case
 from casework.strict_json import parse
 
 ANSWERS: Final = "answers of other operations"
@@ -163,8 +163,10 @@ class StaleCheck:
         """Tell whether an answer that the operation reads may have changed since it was run."""
         answers: CaseAnswers = self._requests.answers(head)
         since = state.last_round_at
-        for needed in {output.operation for output in spec.data.outputs}:
-            source = answers.state(needed)
+        sources = [answers.state(output.operation) for output in spec.data.outputs]
+        if spec.chunking is not None:
+            sources += _current_parts(spec, head)
+        for source in sources:
             if source is None or source.review is not None:
                 return True
             if since is None or (source.last_round_at or since) >= since:
@@ -172,11 +174,23 @@ class StaleCheck:
         return False
 
 
-def begun_operations(index: PackageIndex, cases: Sequence[str] = ()) -> Iterator[IndexedOperation]:
-    """Yield every current operation that has a state, of some cases or of all."""
-    if cases:
-        chosen = (operation for case_id in cases for operation in index.operations(case_id))
-        yield from (operation for operation in chosen if operation.status is not None)
-        return
-    for status in OperationStatus:
-        yield from operations_in(index, status)
+def _current_parts(spec: OperationSpec, head: PackageHead) -> list[OperationState | None]:
+    """Return the states of the parts of a document in their newest campaigns."""
+    found = (s for s in head.operations.values() if s.resumed_as is None)
+    return [
+        state
+        for state in found
+        if state.analysis_revision == head.analysis_revision
+        and state.operation_id != spec.id
+        and pipeline_id(state.operation_id, (spec.id,)) == spec.id
+        and chunk_id(first_campaign(state.operation_id, (spec.id,))) is not None
+    ]
+
+
+def begun_operations(
+    store: CheckpointStore, cases: Sequence[str] = ()
+) -> Iterator[IndexedOperation]:
+    """Yield every current operation that has a state, case by case; of some cases or of all."""
+    for case_id in cases or every_case(store):
+        found = store.index.operations(case_id)
+        yield from (operation for operation in found if operation.status is not None)

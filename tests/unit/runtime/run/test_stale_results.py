@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from casework.checkpoints.records import OperationStatus
+from casework.checkpoints.reviews import Correction, ReviewVerdict
 from casework.config.gateway_config import GatewayConfig
 from casework.errors import IllegalTransition, OperationConflict
 from casework.gateway.llm_gateway import LLMGateway
@@ -17,6 +18,7 @@ from casework.gateway.messages import ProviderCall
 from casework.gateway.providers.scripted import Computed, Reply
 from casework.prompts import PromptTemplate
 from casework.runner.pipeline import Pipeline
+from casework.runner.reviews import Decision, Reviewer
 from casework.runtime.run.campaigns import ask_stale
 from casework.runtime.run.interruption import Interruption
 from casework.runtime.run.pipeline_run import PipelineRun
@@ -82,7 +84,7 @@ def check_of(desk: Desk) -> StaleCheck:
 
 def found_by(desk: Desk) -> list[tuple[str, str]]:
     """Return every stale result and what differs."""
-    operations = begun_operations(desk.store.index)
+    operations = begun_operations(desk.store)
     return [(s.operation.operation_id, ", ".join(s.parts)) for s in check_of(desk).of(operations)]
 
 
@@ -110,7 +112,7 @@ async def test_each_change_is_told_refused_and_asked_anew_on_demand(
     assert [differs] == [", ".join(one.parts) for one in check_of(desk).sampled()]
     assert [("first", differs)] * 3 == found_by(desk)
     assert 3 == len(desk.provider.calls)
-    chosen = check_of(desk).of(begun_operations(desk.store.index))
+    chosen = check_of(desk).of(begun_operations(desk.store))
     asked = list(ask_stale(desk.store, chosen))
     assert [("first@2", differs)] * 3 == [(one.new_operation_id, one.reason) for one in asked]
     run = desk.run()
@@ -161,13 +163,13 @@ async def test_what_read_an_answer_that_was_given_anew_is_stale_in_its_turn() ->
     await drive(desk.run())
     word[0] = "new"
     desk.pipeline = Pipeline.parse(DEPENDENT.replace('"Answer."', '"Answer anew."'), folder=Path())
-    chosen = check_of(desk).of(begun_operations(desk.store.index), only="first")
+    chosen = check_of(desk).of(begun_operations(desk.store), only="first")
     assert 3 == len(list(ask_stale(desk.store, chosen)))
     await drive(desk.run())
     assert [("second", ANSWERS)] * 2 == found_by(desk)
     assert [ANSWERS] == [part for one in check_of(desk).sampled() for part in one.parts]
     await drive(desk.run())
-    list(ask_stale(desk.store, check_of(desk).of(begun_operations(desk.store.index))))
+    list(ask_stale(desk.store, check_of(desk).of(begun_operations(desk.store))))
     run = desk.run()
     await drive(run)
     assert ([], 6, 6 + 3 + 2) == (found_by(desk), run.counts().success, len(desk.provider.calls))
@@ -178,9 +180,7 @@ async def test_both_a_need_and_what_needs_it_can_be_asked_anew_at_once() -> None
     desk = Desk([YES], pipeline=DEPENDENT)
     await drive(desk.run())
     desk.pipeline = Pipeline.parse(DEPENDENT.replace('"Answer', '"Please answer'), folder=Path())
-    assert 6 == len(
-        list(ask_stale(desk.store, check_of(desk).of(begun_operations(desk.store.index))))
-    )
+    assert 6 == len(list(ask_stale(desk.store, check_of(desk).of(begun_operations(desk.store)))))
     run = desk.run()
     await drive(run)
     assert (6, 0, []) == (run.counts().success, run.counts().retry, found_by(desk))
@@ -197,7 +197,7 @@ async def test_another_split_of_a_document_is_a_change() -> None:
     assert [("first", CHUNK)] == found_by(desk)
     with pytest.raises(OperationConflict, match="chunk"):
         await drive(desk.run())
-    list(ask_stale(desk.store, check_of(desk).of(begun_operations(desk.store.index))))
+    list(ask_stale(desk.store, check_of(desk).of(begun_operations(desk.store))))
     run = desk.run()
     await drive(run)
     assert ([], 0) == (found_by(desk), run.counts().unsettled)
@@ -220,7 +220,41 @@ async def test_an_answer_given_anew_may_let_go_what_the_old_one_ruled_out() -> N
     desk.pipeline = Pipeline.parse(
         conditional.replace('"Answer."', '"Answer anew."'), folder=Path()
     )
-    list(ask_stale(desk.store, check_of(desk).of(begun_operations(desk.store.index))))
+    list(ask_stale(desk.store, check_of(desk).of(begun_operations(desk.store))))
     run = desk.run()
     await drive(run)
     assert (6, 0) == (run.counts().success, run.counts().skipped)
+
+
+SPLIT = PIPELINE.replace(
+    'task = "Answer."', 'task = "Answer."\nmerge_task = "Join."\nchunk = { max_bytes = 64 }'
+)
+
+
+async def test_parts_and_merge_are_asked_anew_in_their_order() -> None:
+    """The merge waits for the new answers of all parts."""
+    desk = Desk([YES], texts={"a": "A line of the text.\n\n" * 6}, pipeline=SPLIT)
+    await drive(desk.run())
+    changed = SPLIT.replace('"Answer."', '"Answer now."').replace('"Join."', '"Join now."')
+    desk.pipeline = Pipeline.parse(changed, folder=Path())
+    list(ask_stale(desk.store, check_of(desk).of(begun_operations(desk.store))))
+    run = desk.run()
+    await drive(run)
+    assert (3, 0, 6) == (run.counts().success, run.counts().unsettled, len(desk.provider.calls))
+    assert "Join now." in desk.provider.calls[-1].messages[-1].content
+
+
+async def test_a_corrected_part_makes_the_merge_stale_and_stops_no_run() -> None:
+    """The person's answer is what the merge reads when it is asked anew."""
+    desk = Desk([YES], texts={"a": "A line of the text.\n\n" * 6}, pipeline=SPLIT)
+    await drive(desk.run())
+    (part,) = [o for o in desk.store.index.operations("a") if o.operation_id == "first#1of2"]
+    word = (Correction("/answer", "by hand"),)
+    Reviewer(desk.store, now=desk.clock.now).decide(
+        "a", part.ophash, Decision(ReviewVerdict.CORRECTED, "ada", corrections=word)
+    )
+    assert [("first", ANSWERS)] == found_by(desk)
+    await drive(desk.run())
+    list(ask_stale(desk.store, check_of(desk).of(begun_operations(desk.store))))
+    await drive(desk.run())
+    assert ([], True) == (found_by(desk), "by hand" in desk.provider.calls[-1].messages[-1].content)
