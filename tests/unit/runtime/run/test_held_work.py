@@ -14,6 +14,7 @@ from casework.checkpoints.reviews import Correction, ReviewVerdict
 from casework.gateway.errors import FailureKind
 from casework.gateway.messages import ProviderCall
 from casework.gateway.providers.scripted import Computed, Fail, Step
+from casework.runner.exposure import exposures
 from casework.runner.outcome_files import outcomes_of
 from casework.runner.pipeline import Pipeline
 from casework.runner.reviews import Decision, Reviewer
@@ -21,6 +22,7 @@ from casework.runtime.run.batch import BatchOptions, BatchReport
 from casework.runtime.run.campaigns import ask_again, stopped_operations
 from casework.runtime.run.interruption import Interruption
 from casework.runtime.run.pipeline_run import PipelineRun
+from casework.runtime.views.status_view import counts_line
 from casework.strict_json import JSONObject
 from tests.support.pipeline_workspace import Desk
 
@@ -123,6 +125,7 @@ async def test_answers_let_go_hold_and_skip() -> None:
         counts.skipped,
     )
     assert 8 == len(desk.provider.calls)
+    assert counts_line(counts).endswith("waiting 0  held 2  skipped 2")
 
 
 async def test_parts_of_answers_reach_the_prompt_as_json_under_headings() -> None:
@@ -389,6 +392,8 @@ async def test_a_reask_is_recorded_counted_and_announced() -> None:
     voice.answer = answer
     report = await drive(desk.run())
     assert ([2, 2], 2, 1) == (announced, report.tally.calls, report.tally.rounds)
+    seen = list(exposures(desk.store, "a"))
+    assert [("invalid_json", True), (None, True)] == [(one.code, one.confirmed) for one in seen]
     (body,) = [b for b in bodies(desk, "a") if b]
     assert (True, [("invalid_json", None)]) == (
         body["reask"],
