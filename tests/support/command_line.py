@@ -40,6 +40,9 @@ adapter = "openai_compatible"
 base_url = "https://api.cloud.example/v1"
 model = "big"
 
+[outage]
+enabled = false
+
 [retry]
 max_attempts = {rounds}
 retry_delay_seconds = {delay}

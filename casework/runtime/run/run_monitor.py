@@ -10,6 +10,7 @@ from datetime import datetime
 from typing import Final, Protocol
 
 from casework.errors import StorageError
+from casework.runtime.line.orders import LineOrders
 from casework.runtime.run.health import Health, HealthFile, WorkerState
 from casework.runtime.run.pipeline_run import PipelineRun
 from casework.runtime.run.session_record import (
@@ -20,6 +21,7 @@ from casework.runtime.run.session_record import (
     UsageRecord,
 )
 from casework.runtime.run.state_counts import StateCounts
+from casework.runtime.views.line_standing import LineStanding, line_standing
 from casework.runtime.views.status_view import StatusView, with_running
 from casework.runtime.views.travel import travel_sentence
 
@@ -95,6 +97,16 @@ class RunMonitor:
             session=record,
             session_alive=True,
             passed_over=tuple((v.provider.id, v.reason.value) for v in verdicts if not v.eligible),
+            line=await asyncio.to_thread(self._line),
+        )
+
+    def _line(self) -> LineStanding:
+        workspace = self.run.workspace
+        return line_standing(
+            LineOrders(workspace.store.folder),
+            workspace.line,
+            config=workspace.config,
+            now=workspace.clock.now(),
         )
 
     def _tell_health(self, view: StatusView) -> None:

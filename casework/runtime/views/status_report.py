@@ -12,14 +12,18 @@ from casework.checkpoints.records import OperationStatus
 from casework.checkpoints.store import CheckpointStore
 from casework.config.gateway_config import GatewayConfig
 from casework.errors import CaseworkError, ConfigurationError, StorageError
+from casework.gateway.clock import SystemClock
 from casework.gateway.llm_gateway import LLMGateway
 from casework.gateway.privacy import Eligibility, judge
 from casework.runner.pipeline import Pipeline
+from casework.runtime.line.line_state import FILE_NAME, LineState
+from casework.runtime.line.orders import LineOrders
 from casework.runtime.project import Project
 from casework.runtime.run.session_record import SessionRecords
 from casework.runtime.run.stale_results import Stale, StaleCheck
 from casework.runtime.run.state_counts import of_index
 from casework.runtime.views.inbox import reasons
+from casework.runtime.views.line_standing import LineStanding, line_standing
 from casework.runtime.views.status_view import StatusView
 from casework.runtime.views.travel import travel_sentence
 
@@ -90,7 +94,22 @@ def project_status(
         ),
         interrupted=interrupted,
         inbox=waiting,
+        line=_line(store, settings),
     )
+
+
+def _line(store: CheckpointStore, settings: ProjectSettings) -> LineStanding:
+    """Return how the line stands; where nothing was ever shared, nothing is written either."""
+    folder = store.folder
+    state = None
+    if folder is not None and (folder / FILE_NAME).exists():
+        state = LineState(folder / FILE_NAME)
+    now = SystemClock().now()
+    try:
+        return line_standing(LineOrders(folder), state, config=settings.config, now=now)
+    finally:
+        if state is not None:
+            state.close()
 
 
 def stale_samples(store: CheckpointStore, settings: ProjectSettings) -> Iterator[Stale]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Final
 
@@ -12,6 +12,7 @@ from casework.checkpoints.inflight import Intent
 from casework.runtime.run.session_record import ProviderRecord, SessionRecord, UsageRecord
 from casework.runtime.run.state_counts import StateCounts
 from casework.runtime.views import phrases
+from casework.runtime.views.line_standing import LineStanding, standing_lines, standing_to_json
 from casework.strict_json import JSON, JSONObject
 
 BAR_CELLS: Final = 25
@@ -45,6 +46,8 @@ class StatusView:
     passed_over: tuple[tuple[str, str], ...] = ()
     """Providers that are not asked, and why."""
     interrupted: tuple[Intent, ...] = ()
+    line: LineStanding = field(default_factory=LineStanding)
+    """What holds the line back, or may do so soon."""
     inbox: int = 0
     """Items that a person should see: blocked ones and some kinds of errors."""
 
@@ -65,6 +68,7 @@ def status_lines(view: StatusView) -> Iterator[str]:
     if view.session is not None and (view.session.providers or view.passed_over):
         yield _providers_line(view.session.providers, view.passed_over)
     yield usage_line(view.usage, exact=view.usage_exact)
+    yield from standing_lines(view.line)
     if view.reasons:
         top = Counter(dict(view.reasons)).most_common(REASONS_SHOWN)
         yield "top reasons  " + "   ".join(f"{code} {phrases.count(n)}" for code, n in top)
@@ -198,6 +202,7 @@ def view_to_json(view: StatusView) -> JSONObject:
         "not_eligible": [{"id": name, "reason": reason} for name, reason in view.passed_over],
         "interrupted": interrupted,
         "inbox": view.inbox,
+        "line": standing_to_json(view.line),
     }
 
 
