@@ -10,7 +10,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Final, Protocol
 
-from filelock import FileLock, Timeout
+from filelock import lock_descriptor, unlock_descriptor
 
 from casework.checkpoints.folder_storage import storage_error
 from casework.checkpoints.ground import REMEDY
@@ -198,33 +198,29 @@ class FileLocks:
             except FileNotFoundError:
                 self.folder.mkdir(parents=True, exist_ok=True)
                 held = _acquired(path, self._signature)
-            if not held.is_at_its_path():  # moved away between its opening and its locking
-                held.let_go()
-                raise _busy()
-        except Timeout:
-            raise _busy() from None
         except OSError as error:
             raise storage_error(error, "lock", f"{self.folder.name}/{path.name}") from error
+        if held is None:
+            raise LockBusy(
+                "another process works on this case", remedy="wait for it to end, or stop it"
+            )
         return held
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class _OpenLock:
     """A file lock that is held."""
 
     path: Path
+    descriptor: int
     signed: bool
-    descriptor: int = -1
-    lock: FileLock | None = None
 
-    def sign(self, descriptor: int, signature: bytes) -> None:
+    def sign(self, signature: bytes) -> None:
         """Replace whatever a holder that died has left."""
-        self.descriptor = descriptor
-        if os.fstat(descriptor).st_size:
-            os.ftruncate(descriptor, 0)
+        if os.fstat(self.descriptor).st_size:
+            os.ftruncate(self.descriptor, 0)
         if signature:
-            os.lseek(descriptor, 0, os.SEEK_SET)
-            os.write(descriptor, signature)
+            os.write(self.descriptor, signature)
 
     def is_at_its_path(self) -> bool:
         """Tell whether the file that is locked is the one that others find."""
@@ -239,25 +235,48 @@ class _OpenLock:
         if self.signed:
             with suppress(OSError):
                 os.ftruncate(self.descriptor, 0)
-        if self.lock is not None:
-            self.lock.release()
+        _DESCRIPTORS.discard(self.descriptor)
+        try:
+            unlock_descriptor(self.descriptor)
+        finally:
+            os.close(self.descriptor)
 
 
-def _acquired(path: Path, signature: bytes) -> _OpenLock:
-    held = _OpenLock(path, signed=bool(signature))
-    held.lock = FileLock(
-        path,
-        blocking=False,
-        thread_local=False,
-        fallback_to_soft=False,
-        on_acquired=lambda descriptor: held.sign(descriptor, signature),
-    )
-    held.lock.acquire()
-    return held
+def _acquired(path: Path, signature: bytes) -> _OpenLock | None:
+    """Lock a file and sign it; None if somebody else has it, or has just moved it away."""
+    descriptor = os.open(path, _OPEN_FLAGS, 0o644)
+    _DESCRIPTORS.add(descriptor)
+    held = _OpenLock(path, descriptor, signed=bool(signature))
+    locked = False
+    try:
+        locked = lock_descriptor(descriptor, blocking=False) and held.is_at_its_path()
+        if locked:
+            held.sign(signature)
+    except OSError:
+        locked = False
+        raise
+    finally:
+        if not locked:
+            _DESCRIPTORS.discard(descriptor)
+            os.close(descriptor)
+    return held if locked else None
 
 
-def _busy() -> LockBusy:
-    return LockBusy("another process works on this case", remedy="wait for it to end, or stop it")
+_OPEN_FLAGS: Final = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
+
+_DESCRIPTORS: Final[set[int]] = set()
+"""Of locks that are held, for the children of a fork: each closes its copies, since a lock lasts as
+long as any copy of its descriptor is open."""
+
+
+def _close_inherited() -> None:
+    while _DESCRIPTORS:
+        with suppress(OSError):
+            os.close(_DESCRIPTORS.pop())
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_close_inherited)
 
 
 def prove_exclusion(folder: Path) -> None:

@@ -266,6 +266,48 @@ def test_a_signature_is_gone_with_its_lock(tmp_path: Path) -> None:
     assert not locks.oust("a", "worker-1")
 
 
+def test_a_lock_ends_with_its_process_though_a_forked_child_lives_on(tmp_path: Path) -> None:
+    """A child that was forked while a lock was held does not keep it from others."""
+    code = (
+        "import os, signal, sys\nfrom pathlib import Path\n"
+        "from casework.checkpoints.locks import FileLocks\n"
+        "with FileLocks(Path(sys.argv[1])).hold('a'):\n"
+        "    ready, done = os.pipe()\n"
+        "    if os.fork() == 0:\n"
+        "        os.write(done, b'.')\n"
+        "        sys.stdin.read()\n"
+        "        os._exit(0)\n"
+        "    os.read(ready, 1)\n"
+        "    print('held', flush=True)\n"
+        "    os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, str(tmp_path)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    assert "held\n" == process.stdout.readline()
+    process.wait()
+    with FileLocks(tmp_path).hold("a"):
+        assert process.stdin is not None
+        process.stdin.close()
+    process.stdout.close()
+
+
+def test_a_link_in_the_place_of_a_lock_is_not_followed(tmp_path: Path) -> None:
+    """A planted link is refused, and what it points to stays as it is."""
+    victim = tmp_path / "victim"
+    victim.write_text("precious")
+    locks = FileLocks(tmp_path / "locks")
+    locks.folder.mkdir()
+    locks.path("a").symlink_to(victim)
+    with pytest.raises(StorageError) as refusal, locks.hold("a"):
+        pass
+    assert ("link_in_path", "precious") == (refusal.value.code, victim.read_text())
+
+
 def test_a_full_disk_makes_no_half_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """If the lock file cannot be made, a clear error says so, and nothing is held."""
     locks = FileLocks(tmp_path / "locks")
