@@ -119,6 +119,8 @@ class LineGovernor:
             self._count_without_gap()
             if MONEY in state.counted():
                 release_the_dead(store, state, pricing=self._pricing, sign=_sign)
+            if self._outage is not None:
+                self._outage.start()
             try:
                 yield
             finally:

@@ -269,6 +269,15 @@ class LineState:
         )
         return claimed > 0
 
+    def hurry_canary(self, now: datetime) -> None:
+        """Let the next canary go at once, if none is out."""
+        values = (_ticks(now),)
+        self._do(
+            lambda connection: connection.execute(
+                "update outage set next_canary = min(next_canary, ?)", values
+            )
+        )
+
     def release_canary(self) -> None:
         """Give back a canary that asked nobody."""
         self._do(lambda connection: connection.execute("update outage set canary_until = 0"))

@@ -61,6 +61,10 @@ class OutageKeeper:
         self._chance = chance
         self._polled_at: float | None = None
 
+    def start(self) -> None:
+        """Let a canary go at once: whoever starts a process may have mended what was broken."""
+        self._tell(lambda: self._state.hurry_canary(self._clock.now()))
+
     def room(self, running: int) -> int:
         """Return how many more rounds may be begun, as far as outages are concerned."""
         self._poll()

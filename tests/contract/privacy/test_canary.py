@@ -33,6 +33,7 @@ AFTER: Final = ("unproven", FailureKind.TLS_ERROR)
 
 IN_PROCESS: Final = {
     FailureKind.DATA_MISSING,
+    FailureKind.LIMIT_REACHED,
     FailureKind.NO_EVIDENCE,
     FailureKind.REPLAY_MISS,
     FailureKind.UNKNOWN,

@@ -29,6 +29,8 @@ from tests.support.scripted_line import request
 
 OUTAGE: Final = """
 privacy_profile = "local_only"
+[outage]
+enabled = false
 [retry]
 max_attempts = 2
 retry_delay_seconds = 0.0

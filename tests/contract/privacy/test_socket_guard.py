@@ -19,6 +19,8 @@ CLOUD_BY_ADDRESS, CLOUD_BY_NAME, HOUSE = "203.0.113.7", "cloud.example", "198.51
 
 SETTINGS: Final = """
 privacy_profile = "{profile}"
+[outage]
+enabled = false
 [retry]
 max_attempts = 1
 retry_delay_seconds = 0.0

@@ -164,6 +164,16 @@ def test_a_second_process_learns_of_the_outage(tmp_path: Path) -> None:
     assert 1 == governor.room(0)
 
 
+def test_a_new_run_tries_at_once(tmp_path: Path) -> None:
+    """Whoever mends a server and starts a run does not wait for the next canary."""
+    line = GovernedLine(tmp_path, good)
+    line.add(3)
+    now = line.clock.now()
+    line.state.declare_outage(now=now, next_canary_at=now + timedelta(seconds=600))
+    assert 3 == line.run().tally.calls
+    assert line.clock.monotonic() < 15
+
+
 def test_the_limit_of_a_minute_is_kept_and_uses_up_no_rounds(tmp_path: Path) -> None:
     """Twenty calls at five a minute take three resets, and each case one round."""
     clock = VirtualClock()
