@@ -111,8 +111,9 @@ class Disk:
         os.link(source, path, src_dir_fd=draft.descriptor, follow_symlinks=True)
 
     def replace(self, draft: Draft, path: str) -> None:
-        """Put a named draft in the place of whatever has the final name."""
+        """Put a named draft in the place of the file that has the final name, if there is one."""
         assert draft.path is not None
+        refuse_special(path)
         os.replace(draft.path, path)
         draft.path = None
 
@@ -171,6 +172,16 @@ class Disk:
     def move(self, source: str, target: str) -> None:
         """Give a file another name on the same disk, in the place of whatever has it."""
         os.replace(source, target)
+
+
+def refuse_special(path: str) -> None:
+    """Raise ``OSError`` where a folder, a device or a pipe has a name that a file is to get."""
+    with suppress(FileNotFoundError):
+        kind = os.stat(path).st_mode  # noqa: PTH116 - paths stay strings
+        if stat.S_ISDIR(kind):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+        if not stat.S_ISREG(kind):
+            raise OSError(errno.EINVAL, "a device or a pipe is not replaced by a file")
 
 
 def _read_once(path: str) -> bytes:

@@ -10,7 +10,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Final
 
-from casework.checkpoints.disk import Disk
+from casework.checkpoints.disk import Disk, refuse_special
 from casework.checkpoints.records import OperationStatus
 from casework.checkpoints.reviews import Review
 from casework.checkpoints.timestamps import write_time
@@ -138,16 +138,19 @@ def jsonl_lines(rows: Iterable[ExportRow]) -> Iterator[bytes]:
 def write_lines(path: Path, lines: Iterable[bytes], *, disk: Disk | None = None) -> int:
     """Write a file whole or not at all, line by line, and return how many lines it got.
 
-    A file that is there keeps its bytes until the new one is complete and on the disk.
+    A file that is there keeps its bytes until the new one is complete and on the disk. A link
+    stays, and what it leads to is replaced.
 
     Raises:
-        StorageError: The disk refused; the old file, if there was one, is untouched.
+        StorageError: The disk refused, or a folder, a device or a pipe has the name; what was
+            there is untouched.
     """
     disk = disk or Disk()
-    target = os.path.abspath(path)  # noqa: PTH100 - the disk takes plain paths
-    folder = os.path.dirname(target)  # noqa: PTH120 - the same
+    target = os.path.realpath(path)
+    folder = os.path.dirname(target)  # noqa: PTH120 - the disk takes plain paths
     count = 0
     try:
+        refuse_special(str(path))
         draft = disk.begin(folder, named=True)
         try:
             for count, line in enumerate(lines, start=1):  # noqa: B007 - the last one is returned

@@ -12,6 +12,8 @@ from typing import Final
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, ValidationError
 
+from casework.checkpoints.disk import refuse_special
+
 HEALTH_SCHEMA: Final = "casework-health/1"
 HEALTH_BYTES_MAX: Final = 65_536
 
@@ -61,6 +63,7 @@ class HealthFile:
         """Replace the file; where the disk refuses, the older one grows old, as it should."""
         fresh = self.path.with_name(f".{self.path.name}.{os.getpid()}")
         try:
+            refuse_special(str(self.path))
             fresh.write_text(health.model_dump_json() + "\n", encoding="utf-8")
             fresh.replace(self.path)
         except OSError:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -143,3 +144,28 @@ def test_a_folder_that_does_not_exist_is_named(tmp_path: Path) -> None:
     """A mistyped path is no traceback."""
     with pytest.raises(StorageError):
         write_lines(tmp_path / "absent" / "out", [b"x"])
+
+
+def test_what_is_no_file_is_never_replaced_by_one(tmp_path: Path) -> None:
+    """A pipe or a device named as the target stays what it is, and nothing is written."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    link = tmp_path / "link"
+    link.symlink_to(pipe)
+    for path in (pipe, link):
+        with pytest.raises(StorageError, match="a device or a pipe"):
+            write_lines(path, [b"x"])
+    with pytest.raises(StorageError, match="directory"):
+        write_lines(tmp_path, [b"x"])
+    assert [True, True] == [path.is_fifo() for path in (pipe, link)]
+    assert {pipe, link} == set(tmp_path.iterdir())
+
+
+def test_a_link_stays_and_its_file_is_replaced(tmp_path: Path) -> None:
+    """Whoever keeps a link to the newest export keeps it, also one that leads to nothing yet."""
+    real, link = tmp_path / "real", tmp_path / "link"
+    link.symlink_to(real)
+    for content in (b"first", b"second"):
+        write_lines(link, [content])
+        assert content == real.read_bytes()
+        assert link.is_symlink()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from datetime import timedelta
 from pathlib import Path
 
@@ -67,3 +68,11 @@ def test_a_disk_that_refuses_leaves_the_old_word(tmp_path: Path) -> None:
     file = HealthFile(tmp_path / "missing" / "health.json")
     file.write(health())
     assert not file.path.exists()
+
+
+def test_a_pipe_is_no_health_file_and_stays_a_pipe(file: HealthFile) -> None:
+    """What somebody named by mistake is not replaced every two seconds."""
+    os.mkfifo(file.path)
+    file.write(health())
+    assert file.path.is_fifo()
+    assert [file.path] == list(file.path.parent.iterdir())
