@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import resource
+import shlex
 import signal
 import subprocess
 import sys
@@ -116,6 +117,45 @@ def test_a_full_disk_behind_standard_output_is_told(project: Path) -> None:
         )
     assert 1 == done.returncode
     assert done.stderr.endswith(b"[output_refused]\n")
+
+
+def test_help_that_cannot_be_written_is_told_alike(project: Path) -> None:
+    """What the parser writes itself fails as everything else does."""
+    full = Path("/dev/full")
+    if not full.exists():
+        pytest.skip("the machine has no device that is always full")
+    for words in (("--help",), ("--version",), ("status", "--help")):
+        with full.open("wb") as sink:
+            done = subprocess.run(
+                [*COMMAND, *words],
+                cwd=project,
+                env=child_environment(),
+                stdout=sink,
+                stderr=subprocess.PIPE,
+                check=False,
+                timeout=30,
+            )
+        assert (1, True) == (done.returncode, done.stderr.endswith(b"[output_refused]\n"))
+
+
+@pytest.mark.skipif(os.name == "nt", reason="the shell closes them")
+@pytest.mark.parametrize("closed", [">&-", "<&-", "2>&-", "<&- >&- 2>&-"])
+def test_closed_streams_end_no_command(project: Path, closed: str) -> None:
+    """A service may begin a command without streams; it does its work and writes into no file."""
+    before = sorted(path.name for path in project.rglob("*"))
+    for words in ("status", "inbox list --json", "export", "status --bad-option"):
+        line = f"{shlex.join(COMMAND)} {words} {closed}"
+        done = subprocess.run(
+            ["/bin/sh", "-c", line],
+            cwd=project,
+            env=child_environment(),
+            capture_output=True,
+            check=False,
+            timeout=30,
+        )
+        assert (2 if "bad" in words else 0) == done.returncode
+        assert b"defect" not in done.stderr
+    assert before == sorted(path.name for path in project.rglob("*"))
 
 
 def test_progress_goes_to_standard_error_without_carriage_returns(project: Path) -> None:

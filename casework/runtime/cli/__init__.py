@@ -30,7 +30,8 @@ from casework.runtime.cli import (
     worker_verb,
 )
 from casework.runtime.cli.exit_codes import ExitCode, exit_code_help
-from casework.runtime.cli.terminal import prepare_streams, showable
+from casework.runtime.cli.failures import line_of
+from casework.runtime.cli.terminal import output_refused, prepare_streams, showable
 
 app = typer.Typer(
     name="casework",
@@ -115,6 +116,12 @@ def run(arguments: Sequence[str]) -> int:
         )
     except KeyboardInterrupt:
         return ExitCode.INTERRUPTED
+    except OSError as error:  # the parser itself writes help and version
+        refusal = output_refused(error)
+        if isinstance(error, BrokenPipeError):
+            return ExitCode.SUCCESS
+        sys.stderr.write(f"{line_of(refusal)}\n")
+        return ExitCode.INTERNAL
     except Exception as error:  # noqa: BLE001 - only the parser's own refusals come this far
         tell = getattr(error, "format_message", None)
         message = " ".join(tell().split()).rstrip(".") if tell else type(error).__name__

@@ -20,10 +20,22 @@ def prepare_streams() -> None:
     A pipe or file gets UTF-8; a terminal keeps its encoding. What an encoding cannot hold is
     escaped, so that no letter of a document can end a command.
     """
+    _lead_closed_streams_nowhere()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             encoding = stream.encoding if stream.isatty() else "utf-8"
             stream.reconfigure(encoding=encoding, errors="backslashreplace")
+
+
+def _lead_closed_streams_nowhere() -> None:
+    """Replace streams that the process was begun without, as ``>&-`` and services without any do.
+
+    The lowest free descriptor is theirs, which no file that is opened later should get.
+    """
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            nowhere = os.open(os.devnull, os.O_RDWR)
+            setattr(sys, name, open(nowhere, mode, encoding="utf-8"))  # noqa: PTH123, SIM115
 
 
 def showable(text: str, *, lines: bool = False) -> str:
@@ -122,13 +134,18 @@ class Terminal:
             self._reader_gone = True
             _discard(sys.stdout)
         except OSError as error:
-            _discard(sys.stdout)
-            raise StorageError(
-                f"cannot be written ({error.strerror or type(error).__name__})",
-                code="output_refused",
-                where="standard output",
-                remedy="free space, or write elsewhere",
-            ) from None
+            raise output_refused(error) from None
+
+
+def output_refused(error: OSError) -> StorageError:
+    """Give up standard output, and return what is to be told about that."""
+    _discard(sys.stdout)
+    return StorageError(
+        f"cannot be written ({error.strerror or type(error).__name__})",
+        code="output_refused",
+        where="standard output",
+        remedy="free space, or write elsewhere",
+    )
 
 
 def _discard(stream: TextIO) -> None:
