@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import tempfile
+import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -13,6 +14,7 @@ from typing import BinaryIO, Final, TypeAlias, assert_never, cast
 
 from casework.checkpoints.store import CheckpointStore
 from casework.errors import (
+    CheckpointError,
     ConfigurationError,
     FormatError,
     IllegalTransition,
@@ -32,6 +34,10 @@ from casework.runner.documents import (
 
 WORKERS: Final = 16
 """Creations in flight at once, so that the disk can sync several together."""
+
+BUSY_SECONDS: Final = 0.05
+BUSY_TRIES: Final = 100
+"""How long to wait for whoever creates the same case at this moment: another import, mostly."""
 
 STANDARD_INPUT_BYTES_MAX: Final = 4 * 1024 * 1024 * 1024
 MEMORY_BYTES_MAX: Final = 8 * 1024 * 1024
@@ -109,32 +115,48 @@ class ImportCount:
         return self._tally.summary()
 
 
-def import_documents(items: Iterable[ImportItem], store: CheckpointStore) -> Iterator[ImportEvent]:
+def import_documents(
+    items: Iterable[ImportItem],
+    store: CheckpointStore,
+    *,
+    sleep: Callable[[float], None] = time.sleep,
+) -> Iterator[ImportEvent]:
     """Create a case for each document, and yield what became of each item, in order.
 
-    The same documents again change nothing.
+    The same documents again change nothing, and neither does another import of them meanwhile.
 
     Raises:
         StorageError: The disk refused; the cases before it are there, and importing again goes on.
     """
     index = store.index
-    known_before = index.counts().cases > 0
 
     def create(document: Document) -> ImportEvent:
-        known = known_before and index.generation(document.case_id) > 0
-        try:
-            store.create(document.case_id, document.originals, derived=document.derived)
-        except FormatError as error:
-            return _refused(document, error)
-        except (IntegrityError, IllegalTransition) as error:
-            return Refusal(Problem(ProblemCode.UNREADABLE, document.source, error.message))
-        except LockBusy:
-            message = "the case is being worked on; import it again later"
-            return Refusal(Problem(ProblemCode.UNREADABLE, document.source, message))
-        return Arrived(document, Arrival.KNOWN if known else Arrival.CREATED)
+        known = index.generation(document.case_id) > 0
+        for _ in range(BUSY_TRIES):
+            try:
+                store.create(document.case_id, document.originals, derived=document.derived)
+            except LockBusy:
+                sleep(BUSY_SECONDS)
+                known = _is_there(store, document.case_id)
+            except FormatError as error:
+                return _refused(document, error)
+            except (IntegrityError, IllegalTransition) as error:
+                return Refusal(Problem(ProblemCode.UNREADABLE, document.source, error.message))
+            else:
+                return Arrived(document, Arrival.KNOWN if known else Arrival.CREATED)
+        message = "the case is being worked on; import it again later"
+        return Refusal(Problem(ProblemCode.UNREADABLE, document.source, message))
 
     with ThreadPoolExecutor(WORKERS, thread_name_prefix="casework-import") as threads:
         yield from _in_order(items, lambda document: threads.submit(create, document))
+
+
+def _is_there(store: CheckpointStore, case_id: str) -> bool:
+    try:
+        store.open(case_id)
+    except CheckpointError:
+        return False
+    return True
 
 
 def look_at(items: Iterable[ImportItem]) -> Iterator[ImportEvent]:
