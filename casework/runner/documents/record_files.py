@@ -86,15 +86,29 @@ def _elements(source: Source, decoded: Decoded, options: ImportOptions) -> Itera
         if isinstance(element, Problem):
             yield Refusal(element)
             continue
+        place = f"{source.where}:{element.line}"
+        content = _written_again(element.text, codec, place)
+        if isinstance(content, Problem):
+            yield Refusal(content)
+            continue
         raw = RawRecord(
             number=element.number,
             line=element.line,
             name=RECORD_NAME,
-            content=element.text.encode(codec),
+            content=content,
             reading=reading,
             findings=(_MARKED,) if decoded.byte_order_mark and element.number == 1 else (),
         )
         yield record_item(raw, source, options)
+
+
+def _written_again(text: str, codec: str, place: str) -> bytes | Problem:
+    """Return the bytes of an element; some codecs read letters that they cannot write."""
+    try:
+        return text.encode(codec)
+    except UnicodeError:
+        message = f"holds letters that {codec} reads and cannot write; save the file as UTF-8"
+        return Problem(ProblemCode.ENCODING_UNKNOWN, place, message)
 
 
 def read_rows(

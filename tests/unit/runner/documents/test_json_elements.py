@@ -127,3 +127,14 @@ def test_the_count_in_is_the_count_out(objects: list[object], indent: int | None
     found = [item for item in items if isinstance(item, Document)]
     assert len(objects) == len(items) == len(found)
     assert objects == [json.loads(item.originals["record.json"]) for item in found]
+
+
+def test_an_element_in_letters_that_its_codec_cannot_write_is_refused_by_itself() -> None:
+    """Some codecs read what they cannot write; the other elements are imported."""
+    content = b'[{"a":"x"},\n{"a":"\x8f\xcd\xf7"},\n{"a":"y"}]'
+    codec = "euc_jisx0213"
+    with pytest.raises(UnicodeEncodeError):
+        content.decode(codec).encode(codec)
+    options = ImportOptions(encoding=codec)
+    expected = ["a.json#1", f"a.json:2 {ProblemCode.ENCODING_UNKNOWN}", "a.json#3"]
+    assert expected == outcome(list(read_stream(io.BytesIO(content), "a.json", options)))
