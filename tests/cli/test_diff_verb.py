@@ -83,6 +83,15 @@ def test_a_project_or_file_stands_for_the_answers_that_hold_now(cli: CommandLine
     assert {"same": 3, "changed": 0, "only_a": 0, "only_b": 0} == ran.document()["counts"]
 
 
+def test_an_export_with_a_byte_order_mark_is_read_as_one_without(worked: CommandLine) -> None:
+    """Editors write one in passing; the answers are the same."""
+    lines = worked("export", "--campaigns").out
+    marked = worked.project / "marked.jsonl"
+    marked.write_text(lines, encoding="utf-8-sig")
+    ran = worked("diff", "first", f"{marked}:first", "--json")
+    assert {"same": 3, "changed": 0, "only_a": 0, "only_b": 0} == ran.document()["counts"]
+
+
 def test_parts_of_a_long_document_are_no_answers_of_the_case(worked: CommandLine) -> None:
     """A file that holds them is compared by what joins them; named exactly, they are a run."""
     rows = worked("export").out

@@ -64,3 +64,10 @@ def test_a_time_that_is_none_is_refused(cli: CommandLine) -> None:
     ran = cli("logs", "--since", "yesterday")
     assert (2, "") == (ran.code, ran.out)
     assert "[time_invalid]" in ran.err
+
+
+@pytest.mark.parametrize("number", ["0", "-1", "1000001", "9" * 30])
+def test_a_number_of_lines_that_is_none_is_refused(cli: CommandLine, number: str) -> None:
+    """However many digits it has."""
+    ran = cli("logs", "--lines", number)
+    assert (2, True) == (ran.code, "[usage]" in ran.err)

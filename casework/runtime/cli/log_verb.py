@@ -9,6 +9,8 @@ import typer
 from casework.runtime.cli.exit_codes import ExitCode
 from casework.runtime.cli.verb import Invocation, verb
 
+LINES_MAX = 1_000_000
+
 
 def register(app: typer.Typer) -> None:
     """Add the verb of this file."""
@@ -35,7 +37,8 @@ def logs(
         typer.Option("--since", metavar="TIME", help="ISO 8601, or how long ago: 90m, 12h, 2d."),
     ] = None,
     last: Annotated[
-        int | None, typer.Option("--lines", "-n", min=1, metavar="N", help="Only the newest N.")
+        int | None,
+        typer.Option("--lines", "-n", min=1, max=LINES_MAX, metavar="N", help="Only the newest N."),
     ] = None,
 ) -> ExitCode:
     """Show the failure log, as it was written: rounds without an answer; codes, never texts.

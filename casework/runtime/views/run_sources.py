@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import os
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
@@ -187,6 +188,8 @@ def _file_rows(path: Path) -> Iterator[JSONObject]:
             number = 0
             while line := stream.readline(LINE_BYTES_MAX + 1):
                 number += 1
+                if number == 1:
+                    line = line.removeprefix(codecs.BOM_UTF8)
                 yield _file_row(line, f"{path}:{number}")
     except OSError as error:
         raise ConfigurationError(
