@@ -23,6 +23,7 @@ from typing import Final, TypeVar
 from casework.checkpoints.index_rows import boot_identity
 from casework.config.limits import ProviderLimits
 from casework.errors import StorageError
+from casework.gateway.clock import Clock
 from casework.runtime.line.limit_windows import MINUTE, Closed, closed_until, day_of
 
 _LOG = logging.getLogger(__name__)
@@ -89,8 +90,14 @@ class SharedOutage:
 
     since: datetime
     next_canary_at: datetime
+    """In steady time, as :func:`steady_time` tells it."""
     canary_until: datetime
-    """Until when a canary of some process is out at most; not later than now if none is."""
+    """Until when a canary of some process is out at most, in steady time; past if none is."""
+
+
+def steady_time(clock: Clock) -> datetime:
+    """Return the monotonic time as a moment, which all processes share and nobody can set."""
+    return _EPOCH + timedelta(seconds=clock.monotonic())
 
 
 class Ledger:
@@ -245,7 +252,7 @@ class LineState:
         return self._do(work, write=False)
 
     def declare_outage(self, *, now: datetime, next_canary_at: datetime) -> None:
-        """Tell all processes that nobody answers, or when the next canary may go."""
+        """Tell all processes that nobody answers, or when the next canary may go (steady time)."""
         values = (_ticks(now), _ticks(next_canary_at))
         self._do(
             lambda connection: connection.execute(
@@ -256,7 +263,10 @@ class LineState:
         )
 
     def claim_canary(self, *, now: datetime, until: datetime) -> bool:
-        """Claim the next canary for this process, for a while at most; tell whether it got it."""
+        """Claim the next canary for this process, for a while at most; tell whether it got it.
+
+        Both times are steady times.
+        """
         values = (_ticks(until), _ticks(now), _ticks(now))
         claimed = self._do(
             lambda connection: (
@@ -270,7 +280,7 @@ class LineState:
         return claimed > 0
 
     def hurry_canary(self, now: datetime) -> None:
-        """Let the next canary go at once, if none is out."""
+        """Let the next canary go at once, if none is out; now is a steady time."""
         values = (_ticks(now),)
         self._do(
             lambda connection: connection.execute(

@@ -12,7 +12,7 @@ from casework.gateway.clock import Clock
 from casework.gateway.errors import FailureKind
 from casework.runner.case_runner import OperationResult
 from casework.runner.operation import ResultStatus
-from casework.runtime.line.line_state import LineState
+from casework.runtime.line.line_state import LineState, steady_time
 from casework.runtime.line.outage import LinePhase, Operation, OutageRule, OutageWatch
 from casework.runtime.run.calls import calls_of
 
@@ -63,7 +63,7 @@ class OutageKeeper:
 
     def start(self) -> None:
         """Let a canary go at once: whoever starts a process may have mended what was broken."""
-        self._tell(lambda: self._state.hurry_canary(self._clock.now()))
+        self._tell(lambda: self._state.hurry_canary(steady_time(self._clock)))
 
     def room(self, running: int) -> int:
         """Return how many more rounds may be begun, as far as outages are concerned."""
@@ -120,12 +120,14 @@ class OutageKeeper:
 
     def _declare(self) -> None:
         wait = self.watch.next_canary_at - self._clock.monotonic()
-        now = self._clock.now()
-        self._state.declare_outage(now=now, next_canary_at=now + timedelta(seconds=wait))
+        self._state.declare_outage(
+            now=self._clock.now(),
+            next_canary_at=steady_time(self._clock) + timedelta(seconds=wait),
+        )
 
     def _claim(self, most_seconds: float) -> bool:
         """Claim the canary among all processes; alone where they cannot be asked."""
-        now = self._clock.now()
+        now = steady_time(self._clock)
         try:
             return self._state.claim_canary(now=now, until=now + timedelta(seconds=most_seconds))
         except StorageError:
@@ -146,11 +148,9 @@ class OutageKeeper:
             if paused and self.watch.canary is None:
                 self.watch.resume(now=now, chance=self._chance())
             return
-        wait = (shared.next_canary_at - self._clock.now()).total_seconds()
-        rule = self.watch.rule
-        if wait > rule.canary_seconds_max * (1 + rule.jitter):
-            wait = 0.0  # the wall clock was set back, or another rule was in force
-        if shared.canary_until > self._clock.now():
+        steady = steady_time(self._clock)
+        wait = (shared.next_canary_at - steady).total_seconds()
+        if shared.canary_until > steady:
             wait = max(wait, POLL_SECONDS)  # somebody's canary is out; what it finds is told soon
         self.watch.pause(now=now, chance=self._chance(), next_canary_at=now + wait)
 

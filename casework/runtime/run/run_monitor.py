@@ -106,7 +106,7 @@ class RunMonitor:
             LineOrders(workspace.store.folder),
             workspace.line,
             config=workspace.config,
-            now=workspace.clock.now(),
+            clock=workspace.clock,
         )
 
     def _tell_health(self, view: StatusView) -> None:

@@ -5,18 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from decimal import Decimal
 
 from casework.config.gateway_config import GatewayConfig
 from casework.config.providers import ProviderConfig
 from casework.errors import StorageError
+from casework.gateway.clock import Clock
 from casework.gateway.privacy import judge
 from casework.runtime.line.budget import Cap, Standing, add_up, plain
 from casework.runtime.line.budget_keeper import MONEY, Spent
 from casework.runtime.line.limit_windows import Closed, day_of
 from casework.runtime.line.line_governor import caps_of
-from casework.runtime.line.line_state import Ledger, LineState, SharedOutage
+from casework.runtime.line.line_state import Ledger, LineState, steady_time
 from casework.runtime.line.orders import LineOrders, Paused
 from casework.runtime.views import phrases
 from casework.strict_json import JSON, JSONObject
@@ -44,12 +45,20 @@ class BudgetStanding:
     """None where nobody has counted yet; the next run does."""
 
 
+@dataclass(frozen=True, slots=True)
+class OutageStanding:
+    """Since when nobody answers, and when a single round finds out whether that has changed."""
+
+    since: datetime
+    next_canary_at: datetime
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LineStanding:
     """Everything that may hold the line back."""
 
     paused: Paused | None = None
-    outage: SharedOutage | None = None
+    outage: OutageStanding | None = None
     limits: tuple[LimitStanding, ...] = ()
     budget: tuple[BudgetStanding, ...] = ()
     currency: str = ""
@@ -59,7 +68,7 @@ class LineStanding:
 
 
 def line_standing(
-    orders: LineOrders, state: LineState | None, *, config: GatewayConfig | None, now: datetime
+    orders: LineOrders, state: LineState | None, *, config: GatewayConfig | None, clock: Clock
 ) -> LineStanding:
     """Look how the line stands; counts nothing anew and contacts nobody.
 
@@ -67,13 +76,14 @@ def line_standing(
         orders: What a person ordered.
         state: What processes share; None where no process has shared anything yet.
         config: The settings; None where there are none to be read.
-        now: The time.
+        clock: The time.
     """
+    now = clock.now()
     paused, cancelled = orders.paused(), len(orders.cancelled())
     if state is None:
         return LineStanding(paused=paused, cancelled=cancelled)
     with suppress(StorageError):
-        outage = state.outage()
+        outage = _outage(state, clock)
         if config is None:
             return LineStanding(paused=paused, cancelled=cancelled, outage=outage)
         budget, unpriced = _budget(state, config, now)
@@ -87,6 +97,14 @@ def line_standing(
             unpriced=unpriced,
         )
     return LineStanding(paused=paused, cancelled=cancelled)
+
+
+def _outage(state: LineState, clock: Clock) -> OutageStanding | None:
+    shared = state.outage()
+    if shared is None:
+        return None
+    wait = shared.next_canary_at - steady_time(clock)
+    return OutageStanding(shared.since, clock.now() + max(wait, timedelta()))
 
 
 def _limits(state: LineState, config: GatewayConfig, now: datetime) -> Iterator[LimitStanding]:

@@ -104,9 +104,9 @@ def _line(store: CheckpointStore, settings: ProjectSettings) -> LineStanding:
     state = None
     if folder is not None and (folder / FILE_NAME).exists():
         state = LineState(folder / FILE_NAME)
-    now = SystemClock().now()
+    orders, clock = LineOrders(folder), SystemClock()
     try:
-        return line_standing(LineOrders(folder), state, config=settings.config, now=now)
+        return line_standing(orders, state, config=settings.config, clock=clock)
     finally:
         if state is not None:
             state.close()

@@ -15,7 +15,7 @@ from casework.gateway.errors import FailureKind, ProviderFailure
 from casework.gateway.messages import Finish, ProviderCall, ProviderReply
 from casework.runtime.line.budget import Cap
 from casework.runtime.line.budget_keeper import MONEY
-from casework.runtime.line.line_state import Ledger, SetAside
+from casework.runtime.line.line_state import Ledger, SetAside, steady_time
 from casework.runtime.run.batch import BatchEnd, BatchOptions
 from tests.simulation.virtual_loop import VirtualClock
 from tests.support.governed_line import PROVIDER, GovernedLine, down, good
@@ -154,7 +154,8 @@ def test_a_second_process_learns_of_the_outage(tmp_path: Path) -> None:
     """It begins nothing, and goes on when the first one sees an answer."""
     clock = VirtualClock()
     line, other = (GovernedLine(tmp_path, good, clock=clock) for _ in range(2))
-    line.state.declare_outage(now=clock.now(), next_canary_at=clock.now() + timedelta(seconds=50))
+    steady = steady_time(clock)
+    line.state.declare_outage(now=clock.now(), next_canary_at=steady + timedelta(seconds=50))
     governor = other.governor()
     hold = governor.room(0)
     assert not isinstance(hold, int)
@@ -164,12 +165,24 @@ def test_a_second_process_learns_of_the_outage(tmp_path: Path) -> None:
     assert 1 == governor.room(0)
 
 
+def test_a_clock_set_back_does_not_prolong_an_outage(tmp_path: Path) -> None:
+    """The next canary goes by the time that passes, whatever the wall clock says."""
+    clock = VirtualClock()
+    line = GovernedLine(tmp_path, good, clock=clock)
+    later = steady_time(clock) + timedelta(seconds=50)
+    line.state.declare_outage(now=clock.now(), next_canary_at=later)
+    clock.set_back(86_400)
+    assert not line.state.claim_canary(now=steady_time(clock), until=later)
+    clock.advance(50)
+    assert line.state.claim_canary(now=steady_time(clock), until=later)
+
+
 def test_a_new_run_tries_at_once(tmp_path: Path) -> None:
     """Whoever mends a server and starts a run does not wait for the next canary."""
     line = GovernedLine(tmp_path, good)
     line.add(3)
-    now = line.clock.now()
-    line.state.declare_outage(now=now, next_canary_at=now + timedelta(seconds=600))
+    later = steady_time(line.clock) + timedelta(seconds=600)
+    line.state.declare_outage(now=line.clock.now(), next_canary_at=later)
     assert 3 == line.run().tally.calls
     assert line.clock.monotonic() < 15
 
