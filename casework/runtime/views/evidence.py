@@ -20,6 +20,9 @@ from casework.runner.reviews import standing_answer, view_token
 from casework.runtime.views import phrases
 from casework.strict_json import JSON, JSONObject
 
+CONTINUED: Final = "\n      | "
+"""Begins the further lines of what a model or a person wrote."""
+
 QUOTE_CHARACTERS_MIN: Final = 4
 """Shorter texts stand in every document and prove nothing."""
 
@@ -76,7 +79,10 @@ class OperationEvidence:
         }
 
     def lines(self) -> Iterator[str]:
-        """Yield it for people."""
+        """Yield it for people; texts of many lines are set in, so that none looks like ours."""
+        return (line.replace("\n", CONTINUED) for line in self._lines())
+
+    def _lines(self) -> Iterator[str]:
         state = self.state
         why = f"  {state.error.code}" if state.error else ""
         if state.error and state.error.http_status is not None:
