@@ -17,9 +17,9 @@ from tests.support.workers import STUCK, TAKEOVER_SECONDS, project_of, slow, wor
 def test_a_kill_in_the_recovery_loses_nothing_either(tmp_path: Path) -> None:
     """A worker that is killed while it makes up for a killed one is made up for too."""
     watcher = project_of(tmp_path, 3, STUCK)
-    for _ in range(2):
+    for calls in (2, 4):
         with worker(tmp_path) as dying:
-            dying.wait_until(watcher.in_flight(2), "two rounds begun")
+            dying.wait_until(watcher.asked(calls), "two rounds begun")
             held = [claim.worker for claim in watcher.store.index.claims.of_others("")]
             assert 2 == len(held)
             assert 1 == len(set(held))
@@ -59,14 +59,14 @@ def test_one_signal_lets_rounds_end_and_two_leave(tmp_path: Path) -> None:
     """SIGTERM commits what runs and ends with 0; a second one ends at once."""
     watcher = project_of(tmp_path, 4, slow(0.5))
     with worker(tmp_path) as gentle:
-        gentle.wait_until(watcher.in_flight(2), "two rounds begun")
+        gentle.wait_until(watcher.asked(2), "two rounds begun")
         gentle.send(signal.SIGTERM)
         assert (0, 2) == (gentle.end(), gentle.calls())
     assert watcher.has(2)()
     assert not watcher.has(3)()
     write_script(tmp_path, [STUCK])
     with worker(tmp_path) as hasty:
-        hasty.wait_until(watcher.in_flight(2), "two rounds begun")
+        hasty.wait_until(watcher.asked(4), "two more rounds begun")
         hasty.send(signal.SIGTERM)
         said = hasty.process.stderr
         assert said is not None

@@ -23,6 +23,8 @@ PATIENCE_SECONDS: Final = 60.0
 TAKEOVER_SECONDS: Final = 10.0
 """How soon after its end a claim's work has to be finished by another worker."""
 
+CALLS_FILE: Final = "calls.txt"
+
 CHILDREN: Final = {"local": "tests.crash.worker_child"}
 """The program that runs a worker on each engine."""
 
@@ -98,6 +100,7 @@ class Watcher:
 
     def __init__(self, project: Path) -> None:
         self.store = CheckpointStore(project / "runtime")
+        self._calls = project / CALLS_FILE
 
     def counts(self) -> IndexCounts:
         """Return how many operations are in which state."""
@@ -107,9 +110,9 @@ class Watcher:
         """Return a question: are there so many answers?"""
         return lambda: self.counts().operations.get(OperationStatus.SUCCESS, 0) >= successes
 
-    def in_flight(self, rounds: int) -> Callable[[], bool]:
-        """Return a question: are exactly so many rounds announced?"""
-        return lambda: len(self.store.inflight.list()) == rounds
+    def asked(self, calls: int) -> Callable[[], bool]:
+        """Return a question: have workers made so many calls by now?"""
+        return lambda: self._calls.exists() and len(self._calls.read_text().split()) >= calls
 
     def check_whole(self, cases: int) -> None:
         """Demand one answer a case, and packages in which the oracle finds nothing wrong."""

@@ -26,7 +26,7 @@ def test_another_worker_finishes_what_a_killed_one_had_begun(tmp_path: Path, eng
     """Of two workers one is killed in a round; the other finishes everything, soon and alone."""
     watcher = project_of(tmp_path, 6, STUCK)
     with worker(tmp_path, engine=engine) as dying:
-        dying.wait_until(watcher.in_flight(2), "two rounds begun")
+        dying.wait_until(watcher.asked(2), "two rounds begun")
         write_script(tmp_path, [YES])
         with worker(tmp_path, engine=engine) as other:
             other.wait_until(watcher.has(4), "the rest done")
@@ -43,7 +43,7 @@ def test_two_that_take_over_from_one_dead_worker_do_so_once(tmp_path: Path, engi
     """Both find the same dead worker; each of its operations is run by one of them."""
     watcher = project_of(tmp_path, 8, STUCK)
     with worker(tmp_path, concurrency=8, engine=engine) as dying:
-        dying.wait_until(watcher.in_flight(8), "all begun")
+        dying.wait_until(watcher.asked(8), "all begun")
         dying.process.kill()
     write_script(tmp_path, [slow(0.05)])
     with worker(tmp_path, engine=engine) as one, worker(tmp_path, engine=engine) as two:
@@ -59,7 +59,7 @@ def test_a_frozen_worker_is_taken_over_and_comes_too_late(tmp_path: Path, engine
     """SIGSTOP, takeover after the claim's end, SIGCONT: one result counts, the other is told."""
     watcher = project_of(tmp_path, 3, slow(3.0))
     with worker(tmp_path, seconds=1.0, renew=0.2, concurrency=1, engine=engine) as frozen:
-        frozen.wait_until(watcher.in_flight(1), "a round begun")
+        frozen.wait_until(watcher.asked(1), "a round begun")
         frozen.send(signal.SIGSTOP)
         write_script(tmp_path, [YES])
         with worker(tmp_path, seconds=1.0, renew=0.2, engine=engine) as other:
