@@ -19,6 +19,7 @@ from typing import Final
 from unittest.mock import patch
 
 from casework.checkpoints.verify import verify
+from casework.runtime.line.orders import LineOrders
 from casework.runtime.run.state_counts import StateCounts
 from tests.simulation.line_world import HORIZON_SECONDS, SimulatedHeartbeat, Worker, World
 from tests.simulation.virtual_loop import VirtualLoop
@@ -52,6 +53,16 @@ def delete_index(world: World) -> None:
     world.tell("index deleted")
 
 
+def order(world: World) -> None:
+    """Pause the line as a person does, or let it go on."""
+    orders = LineOrders(world.root / "runtime")
+    if orders.resume():
+        world.tell("line resumed")
+    else:
+        orders.pause(at=world.clock.now(), reason="")
+        world.tell("line paused")
+
+
 def let_a_case_arrive(world: World) -> None:
     """Create the next case, if there is one."""
     if world.later:
@@ -69,6 +80,7 @@ WORLDLY: Final[Mapping[str, Callable[[World], None]]] = {
     "index": delete_index,
     "arrival": let_a_case_arrive,
     "another arrival": let_a_case_arrive,
+    "order": order,
 }
 PERSONAL: Final[Mapping[str, Callable[[Worker], None]]] = {
     "kill": Worker.die,
@@ -101,6 +113,7 @@ async def play(world: World) -> None:
     await misfortune(world)
     world.calm = True
     world.tell("calm")
+    LineOrders(world.root / "runtime").resume()
     world.add(*world.later)
     for worker in world.workers:
         worker.thaw()
@@ -166,7 +179,8 @@ def judge(world: World) -> Verdict:
         for path in sorted(folder.glob("llm/operations/*/outcome-*.json")):
             outcome = json.loads(path.read_bytes())
             rounds[path.parent.as_posix()] += 1
-            recorded += len(outcome["attempts"]) + (outcome["provider"] is not None)
+            made = [a for a in outcome["attempts"] if a["code"] != "limit_reached"]
+            recorded += len(made) + (outcome["provider"] is not None)
     assert all(count <= world.rounds_max for count in rounds.values())
     assert world.counts is not None
     return Verdict(

@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
-from typing import Final
+from typing import Final, NoReturn
 
 from casework.checkpoints.disk import DiskCall, ObservedDisk
 from casework.checkpoints.locks import FileLocks
@@ -23,7 +23,11 @@ from casework.gateway.llm_gateway import LLMGateway
 from casework.gateway.messages import Credential, ProviderCall, ProviderReply, Usage
 from casework.gateway.providers.scripted import Delay, Fail, Hang, Reply, ScriptedProvider, Step
 from casework.runner.pipeline import Pipeline
+from casework.runtime.line.call_gate import LineGate
 from casework.runtime.line.claimant import ClaimTimes
+from casework.runtime.line.line_governor import LineGovernor, LineParts
+from casework.runtime.line.line_state import FILE_NAME, LineState
+from casework.runtime.line.orders import LineOrders
 from casework.runtime.project import Project
 from casework.runtime.run.batch import BatchOptions
 from casework.runtime.run.interruption import Interruption
@@ -41,6 +45,9 @@ SETTINGS: Final = """
 [retry]
 max_attempts = {rounds}
 retry_delay_seconds = {delay}
+
+[outage]
+enabled = {outage}
 """
 ENTRY: Final = """
 [[providers]]
@@ -50,6 +57,7 @@ class = "local"
 base_url = "http://127.0.0.1:9/v1"
 model = "m-{name}"
 timeout_seconds = 30.0
+{limits}
 """
 OPERATION: Final = """
 [[operations]]
@@ -99,8 +107,15 @@ class World:
         self.concurrency = chance.randint(1, 3)
         self.outages = [self._stretch(240) for _ in range(chance.randint(0, 2))]
         self.fault_rate = chance.choice((0.0, 0.1, 0.4))
-        toml = SETTINGS.format(rounds=self.rounds_max, delay=chance.choice((5.0, 60.0)))
-        toml += "".join(ENTRY.format(name=name) for name in self.providers)
+        toml = SETTINGS.format(
+            rounds=self.rounds_max,
+            delay=chance.choice((5.0, 60.0)),
+            outage=chance.choice(("true", "false")),
+        )
+        limits = chance.choice(
+            ("", "", f"limits = {{ requests_per_minute = {chance.randint(1, 9)} }}")
+        )
+        toml += "".join(ENTRY.format(name=name, limits=limits) for name in self.providers)
         self.config = GatewayConfig.parse(toml)
         self.needs: dict[str, list[str]] = {}
         """Operations by id with those that they need; the first of these has to say yes."""
@@ -235,17 +250,33 @@ class Worker:
         self.store = CheckpointStore(
             world.root / "runtime", now=world.clock.now, disk=ObservedDisk(self._observe)
         )
+        self.line = LineState(world.root / "runtime" / FILE_NAME)
         gateway = LLMGateway(
-            world.config, adapters={"double": self._double}, clock=world.clock, environ={}
+            world.config,
+            adapters={"double": self._double},
+            clock=world.clock,
+            environ={},
+            gate=LineGate(self.line, world.clock),
         )
-        workspace = Workspace(Project(world.root), world.config, world.clock, self.store, gateway)
+        workspace = Workspace(
+            Project(world.root), world.config, world.clock, self.store, gateway, self.line
+        )
+        parts = LineParts(
+            self.store, world.config, world.clock, self.line, LineOrders(self.store.folder)
+        )
+        self.governor = LineGovernor(
+            parts,
+            owner=self.name,
+            concurrency=world.concurrency,
+            chance=Random(self.name).random,
+        )
         options = BatchOptions(
             concurrency=world.concurrency,
             stay=self.stays,
             worker=self.name,
             claims=ClaimTimes(CLAIM_SECONDS, 10.0, world.clock.monotonic),
         )
-        self.run = PipelineRun(workspace, world.pipeline, options=options)
+        self.run = PipelineRun(workspace, world.pipeline, options=options, governor=self.governor)
         self.interruption = Interruption()
 
     def _double(self, config: ProviderConfig) -> Double:
@@ -268,8 +299,9 @@ class Worker:
         CURRENT.set(self)
         with suppress(Killed):
             try:
-                self.run.prepare()
-                await self.run.run(self.interruption)
+                with self.governor.at_work():
+                    self.run.prepare()
+                    await self.run.run(self.interruption)
             except CaseworkError as error:
                 if not self.dead:
                     self.world.tell(f"{self.name} stopped: {error.code}")
@@ -285,9 +317,11 @@ class Worker:
         self.world.tell(f"{self.name} killed")
         assert isinstance(self.store.locks, FileLocks)
         for held in self.store.locks._open.values():
-            held.signed = False  # a dead process takes no signature off
+            object.__setattr__(held, "signed", False)  # a dead process takes no signature off
         self.store.index.close()
-        self.store.index._guarded = _never  # type: ignore[method-assign,assignment]
+        self.store.index._guarded = _never  # type: ignore[method-assign]
+        self.line.close()
+        self.line._do = _never  # type: ignore[method-assign]
         if self.task is not None:
             self.task.cancel()
         self.thaw()
@@ -320,5 +354,5 @@ class Worker:
         return self.task is not None and not self.task.done()
 
 
-def _never() -> None:
+def _never(*_: object, **__: object) -> NoReturn:
     raise Killed

@@ -295,8 +295,10 @@ class DueQueue:
         elapsed = self._clock.monotonic()
         self._held = {key: until for key, until in self._held.items() if until > elapsed}
         waits = [until - elapsed for until in self._held.values()]
-        elsewhere = sum(map(self._due_in, self._claimant.of_others()))
-        if elsewhere:
+        foreign = [o for claim in self._claimant.of_others() for o in self._unfinished(claim)]
+        now = self._clock.now()
+        elsewhere = sum(o.due_at is not None and o.due_at <= now for o in foreign)
+        if foreign:  # due or not: what a clock that was set back calls early may be run right now
             waits.append(ELSEWHERE_SECONDS)
         later = next(self._listed(_FAR, 4), None)
         if later is not None and later.due_at is not None:
@@ -304,13 +306,12 @@ class DueQueue:
         seconds = max(min(waits), PAUSE_SECONDS_MIN) if waits else None
         return Pause(seconds, bool(self._held), elsewhere)
 
-    def _due_in(self, claim: Claim) -> int:
-        """Return how much due work of ours a case in another worker's hands has."""
+    def _unfinished(self, claim: Claim) -> list[IndexedOperation]:
+        """Return the work of ours that a case in another worker's hands has left to do."""
         if self._cases and claim.case_id not in self._cases:
-            return 0
-        now = self._clock.now()
+            return []
         found = filter(self._wanted, self._index.operations(claim.case_id))
-        return sum(o.due_at is not None and o.due_at <= now for o in found)
+        return [operation for operation in found if operation.due_at is not None]
 
 
 def _work(operation: IndexedOperation) -> Work:
