@@ -25,6 +25,8 @@ DOCUMENTS = [
     ("status", "--by", "reason"),
     ("status", "--by", "stale"),
     ("explain",),
+    ("plan",),
+    ("run", "--dry-run"),
     ("pause", "--reason", "a look"),
     ("resume",),
     ("cancel", "--all"),

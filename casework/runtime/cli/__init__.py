@@ -23,6 +23,7 @@ from casework.runtime.cli import (
     log_verb,
     overview_verbs,
     package_verbs,
+    plan_verb,
     project_verbs,
     revise_verb,
     run_verbs,
@@ -44,6 +45,7 @@ app = typer.Typer(
 for _group in (
     project_verbs,
     import_verb,
+    plan_verb,
     run_verbs,
     worker_verb,
     overview_verbs,

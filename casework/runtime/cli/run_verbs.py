@@ -62,6 +62,9 @@ def run(
         int,
         typer.Option("--concurrency", min=1, max=CONCURRENCY_MAX, help="Cases in flight at once."),
     ] = CONCURRENCY_DEFAULT,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only estimate, as `casework plan` does.")
+    ] = False,
     budget: Annotated[
         str | None,
         typer.Option(
@@ -77,6 +80,7 @@ def run(
     once; either way everything committed is kept. Several runs may share a project.
     """
     from casework.errors import ConfigurationError
+    from casework.runtime.cli.plan_report import show_plan
     from casework.runtime.cli.run_session import RunSession
     from casework.runtime.line.claimant import new_worker
     from casework.runtime.run.batch import BatchOptions
@@ -85,6 +89,8 @@ def run(
 
     if watch and once:
         raise ConfigurationError("--watch and --once exclude each other", code="bad_options")
+    if dry_run:
+        return show_plan(invocation, pipeline=pipeline, cases=case or ())
     workspace = Workspace.open(invocation.project())
     options = BatchOptions(
         concurrency=concurrency_in(invocation, concurrency),
@@ -94,10 +100,8 @@ def run(
         worker=new_worker(workspace.clock.now()),
     )
     governor = governor_of(workspace, options, amount_of_money(budget))
-    of_pipeline = workspace.pipeline(pipeline)
-    planned = PipelineRun(
-        workspace, of_pipeline, options=options, cases=case or (), governor=governor
-    )
+    found = workspace.pipeline(pipeline)
+    planned = PipelineRun(workspace, found, options=options, cases=case or (), governor=governor)
     session = RunSession(planned, invocation.terminal, stays=watch)
     return drive(session, governor, invocation).exit_code()
 

@@ -77,6 +77,8 @@ STEPS: Final = (
     ("run --once -v", 4),
     ("status", 0),
     ("status --by provider --json", 0),
+    ("plan", 0),
+    ("run --dry-run", 0),
     ("pause --reason look", 0),
     ("resume", 0),
     ("cancel --all", 0),
