@@ -10,16 +10,20 @@ import os
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Final
 
 from casework.checkpoints.disk import TEMPORARY_PREFIX
 from casework.checkpoints.findings import Finding, Severity, VerifyReport
 from casework.checkpoints.folder_storage import FolderStorage
+from casework.checkpoints.names import PACKAGE_FILE
 from casework.checkpoints.package_reader import PackageReader
 from casework.checkpoints.storage import Storage
 from casework.checkpoints.verification import Verification
 from casework.checkpoints.zip_export import sealed_members, write_sealed
 from casework.checkpoints.zip_storage import ZipLimits, ZipStorage
 from casework.errors import CheckpointError, PackageNotFound
+
+_BEFORE_THE_FIRST_COMMIT: Final = frozenset({PACKAGE_FILE, "original", "case", "commits"})
 
 
 def verify(path: Path, *, limits: ZipLimits | None = None) -> VerifyReport:
@@ -52,6 +56,25 @@ def verify(path: Path, *, limits: ZipLimits | None = None) -> VerifyReport:
             return report
     except CheckpointError as error:
         return VerifyReport((Finding(error.code, error.where or path.name, error.message),))
+
+
+def never_begun(path: Path) -> VerifyReport | None:
+    """Return the judgement of a folder that holds only what precedes a first commit, else None.
+
+    That is how a crash in an import leaves it. No case was ever seen there, so among the packages
+    of a project it is a leftover; whoever names it as a package is told that it is none.
+    """
+    names = _names_in(path)
+    if not names <= _BEFORE_THE_FIRST_COMMIT or any((path / name).is_symlink() for name in names):
+        return None
+    if "commits" in names and _names_in(path / "commits"):
+        return None
+    detail = "the creation was cut off before the first commit; import the case again"
+    return VerifyReport((Finding("leftover", "commits", detail, Severity.NOTE),))
+
+
+def _names_in(folder: Path) -> set[str]:
+    return {e.name for e in folder.iterdir() if not e.name.startswith(TEMPORARY_PREFIX)}
 
 
 def verify_storage(storage: Storage, folder: str = "") -> VerifyReport:

@@ -66,6 +66,19 @@ def test_damage_is_6(cli: CommandLine) -> None:
     assert "outcome-0001.json" in str(wrong[0]["findings"])
 
 
+def test_an_import_that_was_cut_off_is_no_damage(cli: CommandLine) -> None:
+    """What a kill leaves before a first commit is counted apart, and imported again."""
+    cli.imported()
+    (record,) = (cli.project / "runtime" / "cases").glob("*/b.txt/commits/*.json")
+    record.unlink()
+    ran = cli("verify", "--all")
+    assert (0, True) == (ran.code, "2 packages sound, 0 not; 1 cut off" in ran.out)
+    assert [True] * 3 == [line["ok"] for line in cli("verify", "--json").lines()]
+    assert 6 == cli("verify", "b.txt").code
+    assert 0 == cli.imported()("verify").code
+    assert "3 packages sound, 0 not\n" == cli("verify").out
+
+
 def test_a_held_lock_is_7(cli: CommandLine) -> None:
     """A case in another worker's hands is told at once."""
     cli.imported()

@@ -144,19 +144,23 @@ def verify(
     Needs no settings and no network and writes nothing. Without a target it judges every package
     of the project. Ends with 6 if anything is wrong. Notes are harmless: a crash may leave them.
     """
+    from casework.checkpoints.verify import never_begun
     from casework.checkpoints.verify import verify as judge
     from casework.runtime.package_places import all_packages, package_at
 
     project, terminal = invocation.project(), invocation.terminal
     paths: Iterable[Path] = all_packages(project) if every or not target else ()
-    named = (package_at(name, project) for name in target or ())
-    sound = wrong = 0
-    for path in chain(paths, named):
-        report = judge(path)
-        sound, wrong = sound + report.ok, wrong + (not report.ok)
+    reports = ((path, never_begun(path) or judge(path)) for path in paths)
+    named = ((path, judge(path)) for path in (package_at(name, project) for name in target or ()))
+    sound = wrong = unborn = 0
+    for path, report in chain(reports, named):
+        unborn += report.ok and not report.generation
+        sound += report.ok and report.generation > 0
+        wrong += not report.ok
         _show_report(invocation, path, report)
     if not terminal.as_json:
-        terminal.text(f"{sound:,} packages sound, {wrong:,} not")
+        cut_off = f"; {unborn:,} cut off before the first commit, to be imported again"
+        terminal.text(f"{sound:,} packages sound, {wrong:,} not{cut_off if unborn else ''}")
     return ExitCode.INTEGRITY if wrong else ExitCode.SUCCESS
 
 
@@ -232,5 +236,5 @@ def _show_report(invocation: Invocation, path: Path, report: VerifyReport) -> No
     shown = report.findings if terminal.verbose else report.errors
     for found in shown:
         terminal.text(f"{name}: {found.path}: {found.detail} [{found.code}]")
-    if terminal.verbose and report.ok:
+    if terminal.verbose and report.ok and report.generation:
         terminal.text(f"{name}: sound, generation {report.generation}")

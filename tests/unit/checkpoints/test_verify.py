@@ -15,7 +15,7 @@ from casework.checkpoints.names import case_folder
 from casework.checkpoints.records import FileEntry, OperationStatus
 from casework.checkpoints.snapshots import INTERVAL
 from casework.checkpoints.store import CheckpointStore
-from casework.checkpoints.verify import verify, verify_storage
+from casework.checkpoints.verify import never_begun, verify, verify_storage
 from casework.errors import PackageNotFound
 from casework.strict_json import DEPTH_MAX, JSON, InvalidJSON, JSONObject, canonical, digest, parse
 from tests.support.packages import CASE, Workshop, files_below
@@ -305,6 +305,24 @@ def test_an_empty_folder_is_no_package_and_nothing_is_nothing(tmp_path: Path) ->
     assert {"identity_missing", "no_commits"} == {f.code for f in verify(tmp_path).errors}
     with pytest.raises(PackageNotFound):
         verify(tmp_path / "missing")
+
+
+def test_only_what_precedes_a_first_commit_was_never_begun(package: Path) -> None:
+    """Anything that only a commit can bring, or a link, keeps its judgement."""
+    assert None is never_begun(package)
+    for record in (package / "commits").iterdir():
+        record.unlink()
+    assert None is never_begun(package)
+    for name in ("llm", "snapshots", "reviews"):
+        shutil.rmtree(package / name, ignore_errors=True)
+    report = never_begun(package)
+    assert report is not None
+    assert (True, ["leftover"]) == (report.ok, [f.code for f in report.findings])
+    (package / "original").rename(package / "other")
+    assert None is never_begun(package)
+    (package / "other").rename(package.parent / "other")
+    (package / "original").symlink_to(package.parent / "other")
+    assert None is never_begun(package)
 
 
 def test_a_commit_that_cannot_be_read_does_not_end_the_judgement(tmp_path: Path) -> None:
