@@ -61,6 +61,14 @@ def wide_codec(head: bytes, encoding: str | None) -> str | None:
         return encoding
 
 
+def errors_of(codec: str) -> str:
+    """Return how a stream is decoded so that half a character pair spoils its own line alone.
+
+    The half is passed on and refused where the record is read by itself.
+    """
+    return "surrogatepass" if codec.startswith(("utf-16", "utf-32")) else "strict"
+
+
 def _narrow(stream: BinaryIO, bytes_max: int) -> Iterator[bytes | Problem | None]:
     while line := stream.readline(bytes_max + 2):
         content = line.removesuffix(b"\n").removesuffix(b"\r")
@@ -73,10 +81,11 @@ def _narrow(stream: BinaryIO, bytes_max: int) -> Iterator[bytes | Problem | None
 
 
 def _wide(stream: BinaryIO, codec: str, bytes_max: int) -> Iterator[bytes | Problem | None]:
-    reader = io.TextIOWrapper(stream, encoding=codec, newline="\n")
+    errors = errors_of(codec)
+    reader = io.TextIOWrapper(stream, encoding=codec, errors=errors, newline="\n")
     try:
         while line := reader.readline(bytes_max):
-            content = line.removesuffix("\n").removesuffix("\r").encode(codec)
+            content = line.removesuffix("\n").removesuffix("\r").encode(codec, errors)
             is_whole = line.endswith("\n") or len(line) < bytes_max
             if is_whole and len(content) <= bytes_max:
                 yield content

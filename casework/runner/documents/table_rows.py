@@ -10,7 +10,7 @@ from typing import BinaryIO, Final
 
 from casework.runner.documents.decoding import Undecodable, decode
 from casework.runner.documents.document import Problem, ProblemCode
-from casework.runner.documents.jsonl_records import wide_codec
+from casework.runner.documents.jsonl_records import errors_of, wide_codec
 from casework.runner.documents.table_text import (
     COMMA,
     TAB,
@@ -92,7 +92,9 @@ class _Lines:
         self._stream = stream
         self._reader = None
         if codec != _BYTES:
-            self._reader = io.TextIOWrapper(stream, encoding=codec, newline="\n")
+            self._reader = io.TextIOWrapper(
+                stream, encoding=codec, errors=errors_of(codec), newline="\n"
+            )
         self._length_max = bytes_max + 2
         self.codec = codec
 
@@ -102,7 +104,7 @@ class _Lines:
         return self._stream.readline(self._length_max).decode(_BYTES)
 
     def encoded(self, text: str) -> bytes:
-        return text.encode(self.codec)
+        return text.encode(self.codec, errors_of(self.codec))
 
 
 @dataclass(slots=True)

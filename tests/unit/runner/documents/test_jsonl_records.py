@@ -231,3 +231,16 @@ def test_no_problem_shows_the_record() -> None:
         problem = record(line, RecordFields(id_field="id"))
         assert isinstance(problem, Problem)
         assert "CANARY" not in str(problem)
+
+
+@pytest.mark.parametrize("codec", ["utf-16-le", "utf-16-be", "utf-32-le"])
+def test_half_a_character_pair_spoils_its_own_line_alone(codec: str) -> None:
+    """The line is refused when it is read as a record; its neighbours are whole."""
+    half = "\ud800".encode(codec, "surrogatepass")
+    content = b"".join(['{"a":1}\n"'.encode(codec), half, '"\n{"b":2}'.encode(codec)])
+    found = [line for line in lines(content, encoding=codec) if isinstance(line, Line)]
+    assert [1, 2, 3] == [line.number for line in found]
+    read = [record(line.content, encoding=codec) for line in found]
+    assert [Record, Problem, Record] == [type(item) for item in read]
+    assert isinstance(read[1], Problem)
+    assert ProblemCode.ENCODING_UNKNOWN is read[1].code

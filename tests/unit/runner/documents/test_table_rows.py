@@ -254,3 +254,13 @@ def test_a_wide_table_is_read_in_time() -> None:
     header = ",".join(f"column{n}" for n in range(columns))
     row = ",".join("x" for _ in range(columns))
     assert 20 == len(imported(f"{header}\n" + f"{row}\n" * 20))
+
+
+@pytest.mark.parametrize("codec", ["utf-16-le", "utf-16-be"])
+def test_half_a_character_pair_spoils_its_own_row_alone(codec: str) -> None:
+    """The row is named by its line, and those before and after it are read."""
+    half = "\ud800".encode(codec, "surrogatepass")
+    rows = ["\ufeffid,text\n1,a\n2,".encode(codec), half, "\n3,c\n".encode(codec)]
+    items = imported(b"".join(rows), BY_ID)
+    assert [("t.csv:3", ProblemCode.ENCODING_UNKNOWN)] == problems(items)
+    assert {"1": "a", "3": "c"} == texts([i for i in items if isinstance(i, Document)])
