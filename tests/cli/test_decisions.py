@@ -168,6 +168,10 @@ def test_a_forgotten_case_is_gone_from_everything_but_its_records(answered: Comm
     """It needs a yes; then only records are left, and every verb says so or leaves it out."""
     assert 2 == answered("forget", "a.txt").code
     assert 0 == answered("forget", "a.txt", "--yes", "--reason", "asked", "--actor", "Ada").code
+    assert [2, 2] == [
+        answered(verb, *words).code
+        for verb, *words in (("audit", "a.txt"), ("export", "--case", "a.txt"))
+    ]
     assert 0 == answered("verify").code
     exported = [line["case_id"] for line in answered("export").lines()]
     assert ["b.txt", "c.txt"] == exported

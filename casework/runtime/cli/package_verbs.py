@@ -116,6 +116,7 @@ def audit(
     Class, time, size, result, and whether anything was sent. A call whose end nobody saw is
     listed as unconfirmed: the document may have been seen, and paid for, twice.
     """
+    from casework.checkpoints.package_files import refuse_forgotten
     from casework.errors import ConfigurationError
     from casework.runtime.views.audit import audit as audit_cases
     from casework.runtime.views.audit import audit_all
@@ -127,6 +128,8 @@ def audit(
         )
     store = existing_store(invocation.project())
     require_cases(store, case or ())
+    for case_id in case or ():
+        refuse_forgotten(store.open(case_id))
     rows = audit_all(store) if every else audit_cases(store, case or ())
     form = AuditFormat.JSON if invocation.terminal.as_json else form
     damaged = _write_audit(invocation, rows, form)
