@@ -11,6 +11,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from casework.checkpoints.store import CheckpointStore
+from casework.runtime.run.session_record import SessionRecords
 from casework.strict_json import JSONObject
 from tests.support.command_line import (
     COMMAND,
@@ -77,9 +78,9 @@ def test_several_at_work_are_told_apart(tmp_path: Path) -> None:
     """The status names each worker and run that is alive, and none that died."""
     make_project(tmp_path)
     with staying(tmp_path, "worker") as one, staying(tmp_path, "run", "--watch") as two:
-        sessions = tmp_path / "runtime" / "sessions"
+        records = SessionRecords(Watcher(tmp_path).store)
         for each in (one, two):
-            each.wait_until(lambda: len(list(sessions.glob("*.json"))) == 2, "both tell")
+            each.wait_until(lambda: len(records.list()) == 2, "both tell")
         status = json.loads(child("status", "--json", cwd=tmp_path).stdout)
         pids = {at_work["kind"]: at_work["pid"] for at_work in status["at_work"]}
         assert {"worker": one.process.pid, "run": two.process.pid} == pids

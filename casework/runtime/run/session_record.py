@@ -192,7 +192,8 @@ class SessionRecords:
             records = self.list()
             if any(map(self.is_alive, records)):
                 records = tuple(record for record in records if record.ended_at is not None)
-            self._fold(self._folder, records)
+            if records:
+                self._fold(self._folder, records)
 
     def _fold(self, folder: Path, records: Sequence[SessionRecord]) -> None:
         before = self._totals()

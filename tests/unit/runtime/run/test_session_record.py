@@ -50,6 +50,16 @@ def test_sessions_add_up(records: SessionRecords) -> None:
     assert 2 == records.sessions()
 
 
+def test_ended_sessions_are_folded_while_another_is_at_work(records: SessionRecords) -> None:
+    """A worker that stays for days does not let the records of short runs pile up."""
+    records.write(record("s1", 2, ended=True))
+    records.write(record("s2", 3, ended=False))
+    with records.alive("s2"):
+        records.settle()
+        assert ["s2"] == [kept.id for kept in records.list()]
+        assert (5, 2) == (records.totals()[0].calls, records.sessions())
+
+
 def test_settling_keeps_the_total_and_drops_the_records(records: SessionRecords) -> None:
     """Ended sessions are folded into one sum, as often as one likes."""
     records.write(record("s1", 2, ended=True))
