@@ -77,6 +77,7 @@ class HealthFile:
         this worker's.
         """
         try:
+            refuse_special(str(self.path))
             with self.path.open("rb") as stream:
                 health = Health.model_validate_json(stream.read(HEALTH_BYTES_MAX))
         except FileNotFoundError:

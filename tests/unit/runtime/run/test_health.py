@@ -71,8 +71,9 @@ def test_a_disk_that_refuses_leaves_the_old_word(tmp_path: Path) -> None:
 
 
 def test_a_pipe_is_no_health_file_and_stays_a_pipe(file: HealthFile) -> None:
-    """What somebody named by mistake is not replaced every two seconds."""
+    """What somebody named by mistake is not replaced every two seconds, nor waited for."""
     os.mkfifo(file.path)
     file.write(health())
     assert file.path.is_fifo()
+    assert "cannot be read" in str(file.complaint(MANUAL_START, 30.0))
     assert [file.path] == list(file.path.parent.iterdir())
