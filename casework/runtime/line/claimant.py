@@ -85,10 +85,18 @@ class Claimant:
 
     def of_others(self) -> list[Claim]:
         """Return what other workers hold and has not run out; what dead ones held is dropped."""
-        claims, elapsed = self._store.index.claims, self.times.elapsed()
-        found = claims.of_others(self.worker)
+        elapsed = self.times.elapsed()
+        return [claim for claim in self._of_the_living()[0] if claim.until > elapsed]
+
+    def drop_dead(self) -> bool:
+        """Drop what dead workers held, and tell whether there was any."""
+        return self._of_the_living()[1]
+
+    def _of_the_living(self) -> tuple[list[Claim], bool]:
+        """Return the claims of others but for those of the dead, and whether any were dropped."""
+        found = self._store.index.claims.of_others(self.worker)
         dead = {worker for worker in {claim.worker for claim in found} if self._is_dead(worker)}
-        return [c for c in found if c.worker not in dead and c.until > elapsed]
+        return [claim for claim in found if claim.worker not in dead], bool(dead)
 
     def oust(self, case_id: str, worker: str) -> bool:
         """Take a case's lock from a worker that does not move, if the case is still ours."""

@@ -65,6 +65,9 @@ class CaseClaims(Protocol):
     def of_others(self) -> list[Claim]:
         """Return what other workers hold."""
 
+    def drop_dead(self) -> bool:
+        """Drop what dead workers hold, and tell whether there was any."""
+
 
 @dataclass(frozen=True, slots=True)
 class Pause:
@@ -155,9 +158,10 @@ class DueQueue:
             if not picked:
                 break
             taken += self._claim(picked, released)
-        if not taken and most and not self._busy and self.replanned():
-            self._ready = deque(self._fetch())
-            taken += self._claim(self._pick(most), released)
+        for found_more in (self._claimant.drop_dead, self.replanned):
+            if not taken and most and not self._busy and found_more():
+                self._ready = deque(self._fetch())
+                taken += self._claim(self._pick(most), released)
         if released:
             self._claimant.release(released)
         if len(taken) >= most > 0:

@@ -98,6 +98,9 @@ class ListedClaims:
     def of_others(self) -> list[Claim]:
         return [Claim(case_id, worker, 99.0) for case_id, worker in self.others.items()]
 
+    def drop_dead(self) -> bool:
+        return False
+
 
 class Queue(DueQueue):
     """A queue that is asked for one piece of work at a time."""

@@ -128,6 +128,17 @@ def test_a_dead_workers_claims_are_void_and_a_living_ones_are_not(tmp_path: Path
     assert ["living"] == [claim.worker for claim in bench.store.index.claims.of_others("me")]
 
 
+async def test_the_first_look_takes_what_a_dead_worker_held(tmp_path: Path) -> None:
+    """A run that looks only once begins the cases of a worker that was killed a moment ago."""
+    bench = Bench(tmp_path, "a")
+    bench.store.index.plan(["op"])
+    bench.engine("dead")._queue.take(1)
+    engine = bench.engine("one")
+    with engine.at_work():
+        assert ["a"] == [work.case_id for work in (await engine.tick()).begun]
+        await engine.drain()
+
+
 async def test_a_hold_begins_nothing_and_is_told_only_if_work_waits(tmp_path: Path) -> None:
     """While the governor holds the line nothing is claimed; with nothing to do there is no hold."""
     bench = Bench(tmp_path, "a")
