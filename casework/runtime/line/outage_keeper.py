@@ -10,11 +10,11 @@ from typing import Final
 from casework.errors import StorageError
 from casework.gateway.clock import Clock
 from casework.gateway.errors import FailureKind
+from casework.runner.calls import calls_of
 from casework.runner.case_runner import OperationResult
 from casework.runner.operation import ResultStatus
 from casework.runtime.line.line_state import LineState, steady_time
 from casework.runtime.line.outage import LinePhase, Operation, OutageRule, OutageWatch
-from casework.runtime.run.calls import calls_of
 
 _LOG = logging.getLogger(__name__)
 

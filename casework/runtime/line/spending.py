@@ -17,10 +17,10 @@ from casework.config.gateway_config import GatewayConfig
 from casework.config.providers import ProviderConfig
 from casework.errors import CheckpointError
 from casework.gateway.cost_bounds import cost_bound
+from casework.runner.calls import calls_of
 from casework.runner.outcome_files import calls_in, outcomes_of, starts_in
 from casework.runtime.line.budget import ZERO, Caps, add_up
 from casework.runtime.line.line_state import Spending
-from casework.runtime.run.calls import calls_of
 from casework.strict_json import JSON, JSONObject, canonical, digest, integer_or_none, parse
 
 _HTTP_ERRORS: Final = range(300, 600)

@@ -20,6 +20,7 @@ from casework.errors import (
     StorageError,
 )
 from casework.gateway.clock import Clock
+from casework.runner.calls import calls_of, cut_off_starts
 from casework.runner.case_runner import OperationResult
 from casework.runner.operation import ResultStatus
 from casework.runtime.line.claimant import ClaimTimes
@@ -27,7 +28,6 @@ from casework.runtime.line.dispatcher import Ending, Tick
 from casework.runtime.line.governor import Hold, HoldReason
 from casework.runtime.line.local_engine import EngineParts, LocalEngine
 from casework.runtime.line.work import Work
-from casework.runtime.run.calls import calls_of, cut_off_starts
 from casework.runtime.run.interruption import Interruption
 from casework.runtime.run.session_tally import SessionTally
 

@@ -20,8 +20,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from casework.checkpoints.store import CheckpointStore
 from casework.errors import CheckpointError, LockBusy
+from casework.runner.calls import calls_of, cut_off_starts
 from casework.runner.outcome_files import outcomes_of
-from casework.runtime.run.calls import calls_of, cut_off_starts
 from casework.runtime.run.session_tally import UsageTally
 
 RECORD_BYTES_MAX: Final = 1 << 20

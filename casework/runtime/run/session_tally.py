@@ -9,7 +9,7 @@ from decimal import Decimal
 from statistics import median
 from typing import Final
 
-from casework.runtime.run.calls import Call
+from casework.runner.calls import Call
 
 RATE_WINDOW_SECONDS: Final = 300
 ETA_COMPLETIONS_MIN: Final = 20

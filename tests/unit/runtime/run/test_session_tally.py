@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from decimal import Decimal
 
-from casework.runtime.run.calls import Call, calls_of
+from casework.runner.calls import Call, calls_of
 from casework.runtime.run.session_record import UsageRecord
 from casework.runtime.run.session_tally import ETA_COMPLETIONS_MIN, SessionTally, UsageTally
 from casework.runtime.views import phrases
