@@ -12,9 +12,9 @@ from casework.config.gateway_config import GatewayConfig
 from casework.config.privacy_profile import PrivacyProfile
 from casework.config.providers import ProviderConfig
 from casework.errors import ConfigurationError, InvalidRequest
+from casework.gateway.call_gate import CallGate, OpenGate
 from casework.gateway.clock import Clock, SystemClock
 from casework.gateway.credentials import credentials_for
-from casework.gateway.limits import CallGate, OpenGate
 from casework.gateway.messages import (
     PARAMETERS,
     Credential,

@@ -13,9 +13,9 @@ from typing import Final, TypeAlias, assert_never
 
 from casework.config.providers import ProviderConfig
 from casework.errors import LimitReached
+from casework.gateway.call_gate import AtLimit, CallGate
 from casework.gateway.clock import Clock, Deadline
 from casework.gateway.errors import POLICY, FailureKind, ProviderFailure
-from casework.gateway.limits import AtLimit, CallGate
 from casework.gateway.messages import (
     Credential,
     Message,

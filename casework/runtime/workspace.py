@@ -17,7 +17,7 @@ from casework.gateway.llm_gateway import LLMGateway
 from casework.gateway.providers.provider import ProviderFactory
 from casework.runner.case_runner import CaseLLMRunner
 from casework.runner.pipeline import Pipeline
-from casework.runtime.line.call_gate import LineGate
+from casework.runtime.line.line_gate import LineGate
 from casework.runtime.line.line_governor import LineGovernor, LineParts
 from casework.runtime.line.line_state import FILE_NAME, LineState
 from casework.runtime.line.orders import LineOrders

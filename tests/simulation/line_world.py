@@ -23,8 +23,8 @@ from casework.gateway.llm_gateway import LLMGateway
 from casework.gateway.messages import Credential, ProviderCall, ProviderReply, Usage
 from casework.gateway.providers.scripted import Delay, Fail, Hang, Reply, ScriptedProvider, Step
 from casework.runner.pipeline import Pipeline
-from casework.runtime.line.call_gate import LineGate
 from casework.runtime.line.claimant import ClaimTimes
+from casework.runtime.line.line_gate import LineGate
 from casework.runtime.line.line_governor import LineGovernor, LineParts
 from casework.runtime.line.line_state import FILE_NAME, LineState
 from casework.runtime.line.orders import LineOrders

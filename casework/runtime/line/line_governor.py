@@ -25,8 +25,8 @@ from casework.runtime.line.budget_keeper import (
     recount,
     release_the_dead,
 )
-from casework.runtime.line.call_gate import earliest_opening
 from casework.runtime.line.governor import Hold, HoldReason
+from casework.runtime.line.line_gate import earliest_opening
 from casework.runtime.line.line_state import LineState
 from casework.runtime.line.orders import LineOrders
 from casework.runtime.line.outage import LinePhase, OutageRule

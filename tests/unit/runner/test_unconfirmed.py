@@ -13,7 +13,7 @@ import pytest
 from casework.checkpoints.records import operation_hash
 from casework.config.providers import ProviderConfig
 from casework.errors import LimitReached
-from casework.gateway.limits import AtLimit
+from casework.gateway.call_gate import AtLimit
 from casework.runner.exposure import exposures
 from casework.runner.operation import ResultStatus
 from tests.support.scripted_line import GOOD, Line, objects

@@ -10,9 +10,9 @@ import pytest
 from casework.config import GatewayConfig
 from casework.config.providers import ProviderConfig
 from casework.errors import LimitReached
+from casework.gateway.call_gate import AtLimit
 from casework.gateway.clock import ManualClock
 from casework.gateway.errors import FailureKind
-from casework.gateway.limits import AtLimit
 from casework.gateway.llm_gateway import LLMGateway
 from casework.gateway.messages import LLMRequest, Message
 from casework.gateway.outcomes import RoundSucceeded, RoundUnavailable

@@ -1,4 +1,4 @@
-"""The gate before every call of a project: slots in this process, counts with all others."""
+"""The gate of a project: slots in this process, counts with all others."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from datetime import datetime
 
 from casework.config.limits import ProviderLimits
 from casework.config.providers import ProviderConfig
+from casework.gateway.call_gate import AtLimit
 from casework.gateway.clock import Clock
-from casework.gateway.limits import AtLimit
 from casework.runtime.line.line_state import LineState
 
 SECONDS_MIN = 0.05
