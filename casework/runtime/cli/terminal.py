@@ -111,7 +111,8 @@ class Terminal:
             self.warn(text)
 
     def warn(self, text: str) -> None:
-        """Write a line to standard error that even the quiet must see."""
+        """Write a line to standard error, after what was said so far; the quiet must see it too."""
+        self.flush()
         try:
             sys.stderr.write(showable(text, lines=True) + "\n")
             sys.stderr.flush()
