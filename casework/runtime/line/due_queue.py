@@ -19,7 +19,7 @@ from casework.runtime.run.operation_ids import pipeline_id
 FETCH: Final = 256
 """How many due operations are taken from the index at a time."""
 
-HOLD_SECONDS_MIN: Final = 0.05
+POSTPONE_SECONDS_MIN: Final = 0.05
 """The least time for which an operation is put back; a queue that spins burns a core."""
 
 PAUSE_SECONDS_MIN: Final = 0.002
@@ -75,7 +75,7 @@ class Pause:
 
     seconds: float | None
     """Until something may be due; None if only running work can bring more."""
-    held: bool = False
+    postponed: bool = False
     """Whether something that is due was put back for a moment."""
     elsewhere: int = 0
     """How many due operations are in other workers' hands."""
@@ -95,7 +95,7 @@ class _Notes:
     """What became of work since the last look; appended by the loop, read by the next look."""
 
     done: deque[Work] = field(default_factory=deque)
-    held: deque[tuple[Work, float]] = field(default_factory=deque)
+    postponed: deque[tuple[Work, float]] = field(default_factory=deque)
     left: deque[Work] = field(default_factory=deque)
     cancelled: deque[Work] = field(default_factory=deque)
     wanted_again: deque[Work] = field(default_factory=deque)
@@ -104,8 +104,9 @@ class _Notes:
 class DueQueue:
     """Hand out due work; the index knows what is due, this knows what this process is doing.
 
-    Holds at most one fetch of work in memory, however many cases there are. :meth:`take` is for
-    one thread at a time, as is :meth:`replanned`; everything else may be called meanwhile.
+    Keeps at most one fetch of work in memory, however many cases there are, and the ids of what was
+    postponed or given up. :meth:`take` is for one thread at a time, as is :meth:`plan_missing`;
+    everything else may be called meanwhile.
 
     Args:
         index: Knows what is due.
@@ -136,7 +137,7 @@ class DueQueue:
         self._cases = tuple(dict.fromkeys(cases))
         self._ready: deque[IndexedOperation] = deque()
         self._busy: set[str] = set()
-        self._held: dict[tuple[str, str], float] = {}
+        self._postponed: dict[tuple[str, str], float] = {}
         self._given_up: set[tuple[str, str]] = set()
         self._spread = Spread(index.due_between)
         self._notes = _Notes()
@@ -158,7 +159,7 @@ class DueQueue:
             if not picked:
                 break
             taken += self._claim(picked, released)
-        for found_more in (self._claimant.drop_dead, self.replanned):
+        for found_more in (self._claimant.drop_dead, self.plan_missing):
             if not taken and most and not self._busy and found_more():
                 self._ready = deque(self._fetch())
                 taken += self._claim(self._pick(most), released)
@@ -172,9 +173,10 @@ class DueQueue:
         """Let go of work that came to an end, whichever."""
         self._notes.done.append(work)
 
-    def hold(self, work: Work, seconds: float) -> None:
+    def postpone(self, work: Work, seconds: float) -> None:
         """Put work back and leave it alone for a while."""
-        self._notes.held.append((work, self._clock.monotonic() + max(seconds, HOLD_SECONDS_MIN)))
+        until = self._clock.monotonic() + max(seconds, POSTPONE_SECONDS_MIN)
+        self._notes.postponed.append((work, until))
 
     def give_up(self, work: Work) -> None:
         """Leave work alone until it is wanted again."""
@@ -195,13 +197,13 @@ class DueQueue:
             for _ in range(len(queue)):
                 work = queue.popleft()
                 free.append(work.case_id)
-                self._held.pop(work.key, None)
+                self._postponed.pop(work.key, None)
                 if queue is notes.left:
                     self._given_up.add(work.key)
-        for _ in range(len(notes.held)):
-            work, until = notes.held.popleft()
+        for _ in range(len(notes.postponed)):
+            work, until = notes.postponed.popleft()
             free.append(work.case_id)
-            self._held[work.key] = until
+            self._postponed[work.key] = until
         for _ in range(len(notes.cancelled)):
             self._given_up.add(notes.cancelled.popleft().key)
         for _ in range(len(notes.wanted_again)):
@@ -242,11 +244,11 @@ class DueQueue:
         key = (operation.case_id, operation.operation_id)
         if key in self._given_up:
             return False
-        until = self._held.get(key)
+        until = self._postponed.get(key)
         return until is None or until <= self._clock.monotonic()
 
-    def replanned(self) -> bool:
-        """Plan what is missing, unless the index stands as it stood after the last time."""
+    def plan_missing(self) -> bool:
+        """Plan what is missing; False if the index stands as it stood after the last time."""
         if self._planned == self._index.counts():
             return False
         self._replan()
@@ -255,15 +257,15 @@ class DueQueue:
 
     def _fetch(self) -> list[IndexedOperation]:
         found = list(islice(self._listed(self._clock.now(), FETCH), FETCH))
-        return [operation for operation in found if not self._postponed(operation)]
+        return [operation for operation in found if not self._is_spread(operation)]
 
-    def _postponed(self, operation: IndexedOperation) -> bool:
-        """Put a retry back a little if very many are due in the same second."""
+    def _is_spread(self, operation: IndexedOperation) -> bool:
+        """Put a retry back a little if very many are due in its second; tell whether it was."""
         late = self._spread.seconds_for(operation, self._clock.now())
         if late <= 0.0:
             return False
         key = (operation.case_id, operation.operation_id)
-        self._held.setdefault(key, self._clock.monotonic() + late)
+        self._postponed.setdefault(key, self._clock.monotonic() + late)
         return True
 
     def _listed(self, until: datetime, limit: int) -> Iterator[IndexedOperation]:
@@ -295,10 +297,10 @@ class DueQueue:
         )
 
     def _pause(self) -> Pause:
-        """Return the time until something held or pending may run."""
+        """Return the time until something postponed or pending may run."""
         elapsed = self._clock.monotonic()
-        self._held = {key: until for key, until in self._held.items() if until > elapsed}
-        waits = [until - elapsed for until in self._held.values()]
+        self._postponed = {key: until for key, until in self._postponed.items() if until > elapsed}
+        waits = [until - elapsed for until in self._postponed.values()]
         foreign = [o for claim in self._claimant.of_others() for o in self._unfinished(claim)]
         now = self._clock.now()
         elsewhere = sum(o.due_at is not None and o.due_at <= now for o in foreign)
@@ -308,7 +310,7 @@ class DueQueue:
         if later is not None and later.due_at is not None:
             waits.append((later.due_at - self._clock.now()).total_seconds())
         seconds = max(min(waits), PAUSE_SECONDS_MIN) if waits else None
-        return Pause(seconds, bool(self._held), elsewhere)
+        return Pause(seconds, bool(self._postponed), elsewhere)
 
     def _unfinished(self, claim: Claim) -> list[IndexedOperation]:
         """Return the work of ours that a case in another worker's hands has left to do."""

@@ -16,7 +16,7 @@ from casework.errors import StorageError
 from casework.gateway.clock import Clock
 from casework.runtime.line.claimant import Claimant
 from casework.runtime.line.dispatcher import Ending, Perform, Tick
-from casework.runtime.line.due_queue import HOLD_SECONDS_MIN, DueQueue, Pause, Taken
+from casework.runtime.line.due_queue import POSTPONE_SECONDS_MIN, DueQueue, Pause, Taken
 from casework.runtime.line.governor import Governor, Hold
 from casework.runtime.line.heartbeat import Heartbeat
 from casework.runtime.line.work import Work
@@ -130,7 +130,7 @@ class LocalEngine:
 
     async def look_around(self) -> None:
         """Plan work for cases that other processes have brought, then ask for a tick."""
-        await self._in_thread(self._queue.replanned)
+        await self._in_thread(self._queue.plan_missing)
         self.ended.set()
 
     def wake(self) -> None:
@@ -161,7 +161,7 @@ class LocalEngine:
         return Tick(
             begun=tuple(begun),
             next_seconds=pause.seconds if len(begun) < room else None,
-            postponed=pause.held,
+            postponed=pause.postponed,
             elsewhere=pause.elsewhere,
         )
 
@@ -172,8 +172,8 @@ class LocalEngine:
         if pause.seconds is None:
             return Tick()
         return Tick(
-            next_seconds=None if hold.seconds is None else max(hold.seconds, HOLD_SECONDS_MIN),
-            postponed=pause.held,
+            next_seconds=None if hold.seconds is None else max(hold.seconds, POSTPONE_SECONDS_MIN),
+            postponed=pause.postponed,
             elsewhere=pause.elsewhere,
             hold=hold,
         )
@@ -219,7 +219,7 @@ class LocalEngine:
         if ending.leave:
             self._queue.give_up(work)
         elif ending.again_seconds is not None:
-            self._queue.hold(work, ending.again_seconds)
+            self._queue.postpone(work, ending.again_seconds)
         else:
             self._queue.done(work)
 

@@ -12,7 +12,7 @@ from casework.checkpoints.records import NO_ROUTING, OperationStatus
 from casework.gateway.clock import MANUAL_START, ManualClock
 from casework.runtime.line.due_queue import (
     ELSEWHERE_SECONDS,
-    HOLD_SECONDS_MIN,
+    POSTPONE_SECONDS_MIN,
     DueQueue,
     Pause,
     Taken,
@@ -152,20 +152,20 @@ def test_an_empty_index_has_nothing_to_wait_for() -> None:
     assert Pause(None) == queue_of(ListedIndex(), ManualClock()).one()
 
 
-def test_held_work_rests_at_least_a_moment_and_comes_back() -> None:
-    """A hold of no time at all still rests, so that a loop cannot spin on it."""
+def test_postponed_work_rests_at_least_a_moment_and_comes_back() -> None:
+    """Work postponed by no time at all still rests, so that a loop cannot spin on it."""
     clock = ManualClock()
     queue = queue_of(ListedIndex(("a", "op", EPOCH)), clock)
     work = queue.one()
     assert isinstance(work, Work)
-    queue.hold(work, 0.0)
-    assert Pause(HOLD_SECONDS_MIN, held=True) == queue.one()
-    clock.advance(HOLD_SECONDS_MIN)
+    queue.postpone(work, 0.0)
+    assert Pause(POSTPONE_SECONDS_MIN, postponed=True) == queue.one()
+    clock.advance(POSTPONE_SECONDS_MIN)
     assert work == queue.one()
 
 
 def test_work_given_up_is_not_handed_out_again() -> None:
-    """What this session gave up is left alone, and other cases go on."""
+    """What this queue gave up is left alone, and other cases go on."""
     queue = queue_of(ListedIndex(("a", "op", EPOCH), ("b", "op", EPOCH)), ManualClock())
     work = queue.one()
     assert isinstance(work, Work)
