@@ -237,7 +237,7 @@ def test_what_others_hold_is_looked_at_again_soon() -> None:
     index = ListedIndex(("a", "op", EPOCH))
     claims = ListedClaims(a="other")
     queue = queue_of(index, ManualClock(), claims=claims)
-    assert Pause(ELSEWHERE_SECONDS, held=False, elsewhere=1) == _nothing(queue, index)
+    assert Pause(ELSEWHERE_SECONDS, postponed=False, elsewhere=1) == _nothing(queue, index)
     claims.others.clear()
     index.hidden = False
     assert Work("a", "p", "op") == queue.one()
