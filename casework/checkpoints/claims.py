@@ -8,30 +8,12 @@ an index does not outlive its boot.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final
 
-Cell = str | int | None
-
-
-class Rows(Protocol):
-    """The answer to a statement."""
-
-    @property
-    def rowcount(self) -> int:
-        """Return how many rows were changed."""
-
-    def fetchall(self) -> list[tuple[Cell, ...]]:
-        """Return all rows."""
-
-
-class Statements(Protocol):
-    """An open transaction."""
-
-    def execute(self, statement: str, values: Sequence[Cell] = ..., /) -> Rows:
-        """Run a statement."""
+from casework.checkpoints.index_statements import Statements
 
 
 @dataclass(frozen=True, slots=True)

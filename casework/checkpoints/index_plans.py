@@ -3,30 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 from casework.checkpoints import index_schema as sql
 from casework.checkpoints.index_rows import Cell, Planned
+from casework.checkpoints.index_statements import Statements
 from casework.checkpoints.records import operation_hash
-
-
-class Rows(Protocol):
-    """What a statement gives back."""
-
-    def __iter__(self) -> Iterator[tuple[Cell, ...]]:
-        """Iterate over the rows."""
-
-    def fetchone(self) -> tuple[Cell, ...] | None:
-        """Return the next row."""
-
-
-class Statements(Protocol):
-    """A connection inside a transaction."""
-
-    def execute(self, statement: str, values: dict[str, Cell] | Sequence[Cell] = ..., /) -> Rows:
-        """Run one statement."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
