@@ -104,6 +104,7 @@ class LineGovernor:
         self._eligible = [v.provider for v in judge(config, None) if v.eligible]
         first = self._eligible[0].limits if self._eligible else None
         self._first_max = first.max_concurrency if first else None
+        self._counts = _kept_counts(config, self.caps)
         self._refused: Refused | None = None
         self._refused_at = 0.0
 
@@ -149,6 +150,7 @@ class LineGovernor:
         hold = self._order()
         if hold is not None or not plan.targets:
             return hold
+        self._make_up_what_was_lost()
         seconds = earliest_opening(
             self._parts.state,
             [target.provider for target in plan.targets],
@@ -209,7 +211,6 @@ class LineGovernor:
     def _reserve_money(self, work: Work, plan: Plan) -> Hold | None:
         if not self.caps.bounded:
             return None
-        self._count_without_gap()
         self._refused = self._budget.reserve(work, plan, now=self._parts.clock.now())
         self._refused_at = self._parts.clock.monotonic()
         return self._over_budget()
@@ -245,20 +246,24 @@ class LineGovernor:
             for operation in others
         )
 
+    def _make_up_what_was_lost(self) -> None:
+        """Count anew if the shared file was lost under this process.
+
+        Who runs under other settings may have said since that other providers are counted; that is
+        no loss, and two such processes would count all packages again at every round.
+        """
+        if self._counts:
+            counted = self._parts.state.counted()
+            if not counted or (self.caps.bounded and MONEY not in counted):
+                self._count_without_gap()
+
     def _count_without_gap(self) -> None:
         """Count from the packages what nobody has counted so far, or what was lost."""
         parts = self._parts
-        needed = {
-            provider.id
-            for provider in parts.config.enabled_providers
-            if provider.limits is not None and provider.limits.requests_per_day is not None
-        }
-        if self.caps.bounded:
-            needed.add(MONEY)
         counted = parts.state.counted()
-        if not needed <= counted:
+        if not self._counts <= counted:
             recount(parts.store, parts.state, pricing=self._pricing, clock=parts.clock)
-        wanted = needed | (counted & {MONEY})
+        wanted = self._counts | (counted & {MONEY})
         if wanted != counted:
             parts.state.set_counted(wanted)
 
@@ -273,6 +278,16 @@ def caps_of(config: GatewayConfig, run_budget: Decimal | None = None) -> Caps:
         run=run_budget,
         unknown_price_per_call=budget.unknown_price_per_call,
     )
+
+
+def _kept_counts(config: GatewayConfig, caps: Caps) -> frozenset[str]:
+    """Return what has to be counted without a gap: providers by id, and money as an empty text."""
+    by_day = {
+        provider.id
+        for provider in config.enabled_providers
+        if provider.limits is not None and provider.limits.requests_per_day is not None
+    }
+    return frozenset(by_day | ({MONEY} if caps.bounded else set()))
 
 
 def rule_of(config: OutageConfig) -> OutageRule:

@@ -237,6 +237,25 @@ def test_a_daily_count_that_is_lost_is_made_up_from_the_packages(tmp_path: Path)
     assert 0 == (line.run(once)).tally.calls
 
 
+def test_a_daily_count_that_is_lost_under_a_run_is_made_up_at_the_next_round(
+    tmp_path: Path,
+) -> None:
+    """Only the call that was in flight when the shared file went is missing from the count."""
+    shared, calls = tmp_path / "runtime" / "line.sqlite3", []
+
+    def behave(_provider: str, _call: ProviderCall) -> ProviderReply:
+        calls.append(shared.exists())
+        if len(calls) == 2:
+            shared.unlink()
+        return good()
+
+    entry = PROVIDER.format(id="desk") + "[providers.limits]\nrequests_per_day = 3\n"
+    line = GovernedLine(tmp_path, behave, providers=entry)
+    line.add(9)
+    line.run(BatchOptions(concurrency=1, once=True))
+    assert [True, True, True] == calls
+
+
 def test_a_full_provider_is_not_asked_by_more_rounds(tmp_path: Path) -> None:
     """Calls in flight stay within the provider's own bound."""
     entry = PROVIDER.format(id="desk") + "[providers.limits]\nmax_concurrency = 2\n"
