@@ -12,7 +12,7 @@ import zipfile
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import BinaryIO, Final, TypeAlias
+from typing import BinaryIO, Final
 
 from casework.checkpoints.zip_storage import MIB, ZipLimits, check_directory_size
 from casework.errors import FormatError
@@ -224,9 +224,6 @@ class ZipMember:
     def open(self) -> BinaryIO | Problem:
         """Unpack the member; see :meth:`Archive.unpacked`."""
         return self.owner.unpacked(self)
-
-
-ArchiveItem: TypeAlias = ZipMember | Refusal | Skipped
 
 
 def _name_of(info: zipfile.ZipInfo) -> str:
