@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import datetime
 
 from casework.checkpoints.store import CheckpointStore
 from casework.errors import PackageNotFound
-from casework.runner.inbox import InboxProcessor
+from casework.runner.inbox import InboxEvent, InboxProcessor
 from casework.runner.inbox_folder import InboxFolder
 from casework.runtime.run.campaigns import later_ids
 
@@ -26,3 +26,17 @@ def inbox_folder(store: CheckpointStore, now: Callable[[], datetime]) -> InboxFo
 def inbox_processor(store: CheckpointStore, now: Callable[[], datetime]) -> InboxProcessor:
     """Return what takes packages in; its ``process_once`` is one step of blocking work."""
     return InboxProcessor(store, inbox_folder(store, now), now=now, later_ids=later_ids)
+
+
+def arrivals(processor: InboxProcessor) -> Iterator[InboxEvent]:
+    """Yield what becomes of all that has arrived, step after step.
+
+    Raises:
+        LockBusy: Another process is taking packages in now.
+        StorageError: The lock, the folder or the index cannot be used.
+    """
+    more = True
+    while more:
+        report = processor.process_once()
+        more = report.more
+        yield from report.events

@@ -14,10 +14,10 @@ from casework.runtime.cli.verb import Invocation, verb
 from casework.strict_json import JSON, JSONObject
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from casework.checkpoints.index_rows import IndexedOperation
-    from casework.runner.inbox import InboxEvent, InboxProcessor
+    from casework.runner.inbox import InboxEvent
 
 
 def register(app: typer.Typer) -> None:
@@ -158,7 +158,7 @@ def receive(
     """
     from casework.errors import ConfigurationError
     from casework.gateway.clock import SystemClock
-    from casework.runtime.receiving import inbox_folder, inbox_processor
+    from casework.runtime.receiving import arrivals, inbox_folder, inbox_processor
     from casework.runtime.workspace import open_store
 
     clock = SystemClock()
@@ -174,24 +174,20 @@ def receive(
             )
     for path in files or ():
         folder.put(path)
-    return _tell_arrivals(invocation, inbox_processor(store, clock.now))
+    return _tell_arrivals(invocation, arrivals(inbox_processor(store, clock.now)))
 
 
-def _tell_arrivals(invocation: Invocation, processor: InboxProcessor) -> ExitCode:
+def _tell_arrivals(invocation: Invocation, events: Iterable[InboxEvent]) -> ExitCode:
     from casework.runner.inbox import Arrival
 
     terminal, seen = invocation.terminal, set[Arrival]()
     rows: list[tuple[str, ...]] = []
-    more = True
-    while more:
-        report = processor.process_once()
-        more = report.more
-        for event in report.events:
-            seen.add(event.arrival)
-            if terminal.as_json:
-                terminal.json_line(_event_to_json(event))
-            else:
-                rows.append(_event_row(event))
+    for event in events:
+        seen.add(event.arrival)
+        if terminal.as_json:
+            terminal.json_line(_event_to_json(event))
+        else:
+            rows.append(_event_row(event))
     if rows:
         terminal.table(("file", "became", "case", "generation", "told"), rows)
     elif not terminal.as_json:

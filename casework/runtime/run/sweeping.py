@@ -9,7 +9,7 @@ from typing import Final
 from casework.errors import CaseworkError, LockBusy
 from casework.runner.inbox import Arrival, InboxEvent
 from casework.runtime.line.clock_ticks import ticking
-from casework.runtime.receiving import inbox_processor
+from casework.runtime.receiving import arrivals, inbox_processor
 from casework.runtime.run.batch import Batch
 from casework.runtime.workspace import Workspace
 
@@ -62,11 +62,8 @@ class Sweeper:
             self._tell_once(("error", error.code), f"casework: {error}")
 
     def _receive(self) -> None:
-        more = self._inbox is not None
-        while more and self._inbox is not None:
-            report = self._inbox.process_once()
-            more = report.more
-            for event in report.events:
+        if self._inbox is not None:
+            for event in arrivals(self._inbox):
                 self._tell_arrival(event)
 
     def _recover(self) -> None:
