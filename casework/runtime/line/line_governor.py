@@ -1,4 +1,4 @@
-"""The governor of a project's line: orders, limits, outages and budget, in this order."""
+"""The governor of a project's line: a person's orders, limits of calls, outages, the budget."""
 
 from __future__ import annotations
 
