@@ -21,6 +21,7 @@ from casework.gateway.messages import (
     LLMRequest,
     OnInvalidOutput,
     ProviderCall,
+    bytes_of,
 )
 from casework.gateway.outcomes import RoundOutcome
 from casework.gateway.privacy import Eligibility, judge
@@ -101,7 +102,7 @@ class LLMGateway:
             targets=tuple(self._target(p, credentials[p.id], request) for p in eligible),
             schema=schema,
             policy=policy,
-            request_bytes=sum(len(m.content.encode("utf-8")) for m in request.messages),
+            request_bytes=bytes_of(request.messages),
             configuration=self._configuration(eligible, request),
             rounds_max=_given(limits.rounds_max, retry.rounds_max),
             retry_delay_seconds=_given(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from enum import StrEnum
@@ -24,6 +24,11 @@ class Message:
     def to_json(self) -> JSONObject:
         """Return the message as it is stored and sent."""
         return {"role": self.role, "content": self.content}
+
+
+def bytes_of(messages: Iterable[Message]) -> int:
+    """Return the size of the messages' content in UTF-8."""
+    return sum(len(message.content.encode("utf-8")) for message in messages)
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,10 +18,10 @@ from casework.gateway.clock import Clock, Deadline
 from casework.gateway.errors import POLICY, FailureKind, ProviderFailure
 from casework.gateway.messages import (
     Credential,
-    Message,
     OnInvalidOutput,
     ProviderCall,
     ProviderReply,
+    bytes_of,
 )
 from casework.gateway.outcomes import (
     Attempt,
@@ -244,7 +244,7 @@ async def _visit(
         started_at=started_at,
         elapsed_ms=elapsed_ms,
         sent=True if isinstance(result, ProviderReply) else result.sent,
-        request_bytes=_bytes_of(messages) if again_after else plan.request_bytes,
+        request_bytes=bytes_of(messages) if again_after else plan.request_bytes,
         usage=usage,
         cost=cost_of(usage, target.provider.rates, currency=target.currency),
         reask=again_after is not None,
@@ -311,10 +311,6 @@ async def _abandon(task: asyncio.Future[ProviderReply]) -> None:
 def _swallow(task: asyncio.Future[ProviderReply]) -> None:
     if not task.cancelled():
         task.exception()
-
-
-def _bytes_of(messages: tuple[Message, ...]) -> int:
-    return sum(len(message.content.encode("utf-8")) for message in messages)
 
 
 def _milliseconds_since(begun: float, clock: Clock) -> int:

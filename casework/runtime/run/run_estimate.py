@@ -13,7 +13,7 @@ from casework.checkpoints.records import OperationStatus
 from casework.config.privacy_profile import PrivacyProfile
 from casework.errors import CheckpointError, InvalidRequest
 from casework.gateway.cost_bounds import cost_bound
-from casework.gateway.messages import LLMRequest, OnInvalidOutput, Usage
+from casework.gateway.messages import LLMRequest, OnInvalidOutput, Usage, bytes_of
 from casework.gateway.prices import cost_of
 from casework.gateway.privacy import Eligibility
 from casework.gateway.reask import REASK_BYTES_MAX
@@ -198,8 +198,7 @@ class _Estimator:
             first = cost_of(Usage(tokens, 0), providers[0].rates, currency=currency)
             if first is not None:
                 _add(amounts.low, first.currency, first.amount)
-        sent = sum(len(message.content.encode("utf-8")) for message in request.messages)
-        sent += len(canonical(request.output_schema))
+        sent = bytes_of(request.messages) + len(canonical(request.output_schema))
         limit = request.parameters.get("max_tokens")
         extra: tuple[int, ...] = (0,)
         if request.limits.on_invalid_output is OnInvalidOutput.REASK:
