@@ -11,7 +11,7 @@ from casework.errors import ConfigurationError, InvalidRequest
 from casework.gateway.errors import FailureKind
 from casework.gateway.messages import LLMRequest
 from casework.prompts import PromptBuilder, PromptTemplate
-from casework.runner.data_selection import TextPart, join_texts, select_texts
+from casework.runner.data_selection import TextPart, join_texts
 from casework.runner.documents.coverage import Coverage, measure
 from casework.runner.operation_spec import OperationSpec, TemplateSource
 from casework.runner.pipeline import Pipeline
@@ -54,18 +54,6 @@ class RequestBuilder:
         self.pipeline = pipeline
         self._builder = PromptBuilder(privacy_profile)
         self._templates = {spec.id: _template(spec.template) for spec in pipeline.operations}
-
-    def for_case(
-        self, spec: OperationSpec, store: CheckpointStore, case_id: str
-    ) -> PreparedRequest:
-        """Read the texts of a case from its package and build the operation's request.
-
-        Raises:
-            InvalidRequest: A selected file is no text; code ``data_invalid``.
-            CheckpointError: The package cannot be read.
-        """
-        parts = select_texts(spec.data, store.files(case_id))
-        return self.build(spec, [read_text(store, case_id, part) for part in parts])
 
     def refused(self, spec: OperationSpec, kind: FailureKind) -> PreparedRequest:
         """Return a request without data that is to be rejected, with the request on record."""

@@ -12,13 +12,20 @@ from casework.gateway.errors import FailureKind
 from casework.gateway.messages import LLMRequest
 from casework.runner.documents import Document, read_documents
 from casework.runner.pipeline import Pipeline
-from casework.runtime.run.requests import NamedText, RequestBuilder
+from casework.runtime.run.case_requests import CaseRequests
+from casework.runtime.run.requests import NamedText, PreparedRequest, RequestBuilder
 
 HEAD = 'name = "n"\n[[operations]]\nid = "a"\ntask = "Judge."\noutput_schema = {}\n'
 
 
 def builder(extra: str = "", *, profile: PrivacyProfile | None = None) -> RequestBuilder:
     return RequestBuilder(Pipeline.parse(HEAD + extra, folder=Path()), profile)
+
+
+def prepared(built: RequestBuilder, store: CheckpointStore, case_id: str) -> PreparedRequest:
+    found = CaseRequests(built, store).prepare(case_id, "a")
+    assert isinstance(found, PreparedRequest)
+    return found
 
 
 def spanned(request: LLMRequest) -> str:
@@ -43,10 +50,7 @@ def test_the_text_of_a_package_reaches_the_prompt(tmp_path: Path) -> None:
     (tmp_path / "b.txt").write_bytes("plain \u2028 %s".encode())
     store, ids = stored(tmp_path)
     built = builder()
-    found = [
-        spanned(built.for_case(built.pipeline.operations[0], store, case_id).request)
-        for case_id in ids
-    ]
+    found = [spanned(prepared(built, store, case_id).request) for case_id in ids]
     assert ["caf\u00e9 {x!r} ${HOME}\n", "plain \u2028 %s"] == found
 
 
@@ -55,7 +59,7 @@ def test_several_files_stand_under_headings() -> None:
     store = CheckpointStore(MemoryStorage())
     store.create("c", {"LICENSE": b"free", "b.md": b"B", "z.bin": b"\xff"})
     built = builder('data = ["LICENSE", "*.md"]')
-    request = built.for_case(built.pipeline.operations[0], store, "c").request
+    request = prepared(built, store, "c").request
     assert '1 of 2, 4 characters: "LICENSE" ---\n\nfree' in spanned(request)
 
 
@@ -65,7 +69,7 @@ def test_a_file_that_is_no_text_is_refused() -> None:
     store.create("c", {"z.bin": b"\xff"})
     built = builder()
     with pytest.raises(InvalidRequest) as caught:
-        built.for_case(built.pipeline.operations[0], store, "c")
+        prepared(built, store, "c")
     assert ("data_invalid", "original/z.bin") == (caught.value.code, caught.value.where)
 
 
@@ -152,9 +156,5 @@ def test_one_long_document_of_twenty_is_rejected_alone(tmp_path: Path) -> None:
     (tmp_path / "07.txt").write_bytes(b"word " * 600_000)
     store, ids = stored(tmp_path)
     built = builder()
-    rejected = [
-        case_id
-        for case_id in ids
-        if built.for_case(built.pipeline.operations[0], store, case_id).rejection is not None
-    ]
+    rejected = [case_id for case_id in ids if prepared(built, store, case_id).rejection is not None]
     assert ["07.txt"] == rejected
