@@ -185,11 +185,11 @@ class PackageIndex:
         return int(self._ask(sql.DUE_BETWEEN, (to_ticks(first), to_ticks(last)))[0][0] or 0)
 
     def next_due_at(self) -> datetime | None:
-        """Return when the next operation may run, None if none is waiting.
+        """Return when the next operation may be asked again, None if none waits for that.
 
-        Work that was planned and never begun is due since the beginning of time.
+        Work that was planned and never begun is due at any time, and has none of its own.
         """
-        rows = self._ask("select min(due_at) from operations where due_at is not null", ())
+        rows = self._ask("select min(due_at) from operations where due_at > 0", ())
         return to_moment(rows[0][0])
 
     def counts(self) -> IndexCounts:

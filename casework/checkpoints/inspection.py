@@ -83,7 +83,12 @@ class Inspection:
         revision = analysis_revision or self.head.analysis_revision
         state = self.head.operations.get(operation_hash(revision, operation_id))
         if state is None:
-            raise PackageNotFound("the case has no such operation", code="operation_not_found")
+            raise PackageNotFound(
+                "the case has no such operation",
+                code="operation_not_found",
+                where=self.identity.case_id,
+                remedy="those that have run are listed by `casework inspect CASE`",
+            )
         return state
 
     def request(self, state: OperationState) -> JSONObject | None:

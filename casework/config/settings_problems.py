@@ -68,6 +68,8 @@ def first_problem(
     path = _path(first)
     if first["type"] == "extra_forbidden":
         return (path, *_unknown_key(path, model))
+    if first["type"] == "tuple_type":
+        return (path, *_no_list(path, model))
     message, remedy = _explanation(first)
     return path, f"{_subject(path)} {message}", remedy
 
@@ -78,13 +80,36 @@ def _unknown_key(path: Path, model: type[BaseModel]) -> Explanation:
     shown = f' "{key}"' if _SHOWABLE.fullmatch(key) else ""
     looks_like_key = bool(_KEY_WORDS.search(key)) and "api_key_env" in known
     nearest = difflib.get_close_matches(key, known, n=1, cutoff=0.9 if looks_like_key else 0.6)
-    if nearest:
+    elsewhere = _homes(_model_at(model, path[:-1]), key)
+    if elsewhere:
+        remedy = f"it belongs below {' or '.join(elsewhere)}"
+    elif nearest:
         remedy = f'did you mean "{nearest[0]}"?'
     elif looks_like_key:
         remedy = _ENV_REMEDY
     else:
         remedy = f"known here: {', '.join(known)}"
     return f"unknown key{shown}", remedy
+
+
+def _no_list(path: Path, model: type[BaseModel]) -> Explanation:
+    name = _subject(path)
+    fields = _model_at(model, path[:-1]).model_fields.items()
+    annotations = [info.annotation for known, info in fields if name == (info.alias or known)]
+    tables = any(True for annotation in annotations for _ in _models_in(annotation))
+    remedy = (
+        f"write its tables as [[{name}]]" if tables else "write it in brackets, also a single one"
+    )
+    return f"{name} is no list", remedy
+
+
+def _homes(model: type[BaseModel], key: str) -> list[str]:
+    """Return the tables of a model that know a key which the model itself does not."""
+    return sorted(
+        info.alias or name
+        for name, info in model.model_fields.items()
+        if any(key in _toml_names(below) for below in _models_in(info.annotation))
+    )
 
 
 def _path(detail: ErrorDetails) -> Path:
@@ -119,14 +144,16 @@ _PLAIN: Final = {
     "string_type": ("is no text", "write it in quotes"),
     "bool_type": ("is neither true nor false", "write true or false, without quotes"),
     "int_type": ("is no whole number", "write it without quotes or fraction"),
+    "int_parsing": ("is no whole number", "write it without quotes or fraction"),
+    "int_from_float": ("is no whole number", "write it without quotes or fraction"),
     "float_type": ("is no number", "write a plain number"),
+    "float_parsing": ("is no number", "write a plain number"),
     "decimal_type": ("is no number", "write a plain number"),
     "decimal_parsing": ("is no number", "write a plain number"),
     "finite_number": ("is no finite number", "write a plain number"),
     "model_type": ("is no table", "write it as a [table]"),
     "dict_type": ("is no table", "write it as a [table]"),
     "path_type": ("is no path", "write it in quotes"),
-    "tuple_type": ("is no list", "write it as a list, or as [[providers]] tables"),
 }
 _BOUNDS: Final = {
     "gt": "it must be more than",

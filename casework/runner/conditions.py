@@ -86,13 +86,36 @@ def leads_nowhere(schema: JSONObject, pointer: str) -> bool:
     A member that an object's ``properties`` do not list counts as absent, unless the schema says
     in any way that there may be others.
     """
+    return _schema_at(schema, pointer) is _Below.NOTHING
+
+
+def asks_for_what_cannot_be(schema: JSONObject, condition: Condition) -> bool:
+    """Tell whether a condition names a value that the schema's list at that place does not have.
+
+    Only ``enum`` and ``const`` are looked at; where there are neither, any value may come.
+    """
+    if condition.kind not in {ConditionKind.EQUALS, ConditionKind.NOT_EQUALS, ConditionKind.IN}:
+        return False
+    found = _schema_at(schema, condition.pointer)
+    here = _resolved(schema, found[0]) if isinstance(found, tuple) else None
+    if not isinstance(here, dict):
+        return False
+    listed = [here["const"]] if "const" in here else here.get("enum")
+    asked = condition.value if condition.kind is ConditionKind.IN else [condition.value]
+    if not (isinstance(listed, list) and isinstance(asked, list)):
+        return False
+    return not all(_is_in(value, listed) for value in asked)
+
+
+def _schema_at(schema: JSONObject, pointer: str) -> tuple[JSON] | _Below:
+    """Return what the schema says of the value at a pointer, or what is known without that."""
     here: JSON = schema
     for name in parts_of(pointer):
         below = _below(_resolved(schema, here), name)
         if not isinstance(below, tuple):
-            return below is _Below.NOTHING
+            return below
         (here,) = below
-    return False
+    return (here,)
 
 
 class _Below(StrEnum):

@@ -27,7 +27,7 @@ def refuse_changes(
     stored = parse(store.read_file(case_id, request_path(state.ophash)))
     parts = differing_parts(stored, request.body) if isinstance(stored, dict) else ()
     raise OperationConflict(
-        f"operation {state.operation_id!r} was begun with another {', '.join(parts) or 'request'}",
+        f"operation {state.operation_id!r} was begun with other {', '.join(parts) or 'contents'}",
         where=case_id,
         remedy="use a new operation id, or restore what was changed",
     )

@@ -13,7 +13,7 @@ from casework.config.toml_places import Path as KeyPath
 from casework.errors import ConfigurationError, InvalidRequest
 from casework.gateway.validation import compile_schema
 from casework.runner.bundled_steps import STEPS
-from casework.runner.conditions import leads_nowhere
+from casework.runner.conditions import asks_for_what_cannot_be, leads_nowhere
 from casework.runner.data_selection import DataSelector, OutputSelector
 from casework.runner.operation_spec import Chunking, OperationSpec, TemplateSource
 from casework.runner.pipeline_settings import OperationSettings
@@ -91,6 +91,14 @@ class Assembly:
                     (*self.table, *place),
                     f"the schema of {operation!r} has nothing at {pointer}",
                     "correct the pointer, or list the member in that schema's properties",
+                )
+        for index, condition in enumerate(spec.when):
+            if asks_for_what_cannot_be(specs[condition.operation].output_schema, condition):
+                raise self.source.problem(
+                    (*self.table, "when", index),
+                    f"the schema of {condition.operation!r} has no such value at "
+                    f"{condition.pointer}",
+                    "correct the value, or list it in that schema",
                 )
 
     def _template(self, name: str) -> TemplateSource:

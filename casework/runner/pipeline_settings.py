@@ -148,7 +148,11 @@ class ChunkSettings(BaseModel):
     @model_validator(mode="after")
     def _moves_on(self) -> Self:
         if self.overlap_bytes * 2 > self.bytes_max:
-            raise settings_error("repeats more than half of a part", below=("overlap_bytes",))
+            raise settings_error(
+                "repeats more than half of a part",
+                f"it must be at most {self.bytes_max // 2}",
+                below=("overlap_bytes",),
+            )
         return self
 
 
@@ -225,6 +229,11 @@ class OperationSettings(BaseModel):
     @field_validator("when", mode="before")
     @classmethod
     def _one_or_more(cls, when: Any) -> Any:
+        if isinstance(when, str):
+            raise settings_error(
+                "is no condition",
+                'write { operation = "triage", pointer = "/severity", equals = "high" }',
+            )
         return (when,) if isinstance(when, dict) else when
 
     @field_validator("output_schema")
@@ -282,7 +291,9 @@ class OperationSettings(BaseModel):
         needs_it = "add it to needs of this operation"
         for index, need in enumerate(self.needs):
             if need == self.id:
-                raise settings_error("names the operation itself", below=("needs", index))
+                raise settings_error(
+                    "names the operation itself", "take it out", below=("needs", index)
+                )
             if need in self.needs[:index]:
                 raise settings_error("names an operation twice", below=("needs", index))
         for index, condition in enumerate(self.when):

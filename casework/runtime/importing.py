@@ -185,4 +185,6 @@ def _refused(document: Document, error: FormatError) -> Refusal:
     if error.code == "case_exists":
         message = "the case exists with other content; give the changed document another id"
         return Refusal(Problem(ProblemCode.DUPLICATE_ID, document.source, message))
-    return Refusal(Problem(ProblemCode.ID_INVALID, document.source, error.message))
+    forgotten = error.code == ProblemCode.CASE_FORGOTTEN
+    code = ProblemCode.CASE_FORGOTTEN if forgotten else ProblemCode.ID_INVALID
+    return Refusal(Problem(code, document.source, error.message))

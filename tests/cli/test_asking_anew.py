@@ -27,7 +27,7 @@ def counts(cli: CommandLine) -> JSONObject:
 def test_status_names_what_is_stale_and_the_way_out(edited: CommandLine) -> None:
     """By a sample at first, and counted on demand; a fresh project tells nothing of it."""
     told = edited("status")
-    assert (0, True) == (told.code, "stale  first: made from another messages: " in told.out)
+    assert (0, True) == (told.code, "stale  first: made from other messages: " in told.out)
     assert [{"operation_id": "first", "differs": ["messages"]}] == (
         edited("status", "--json").document()["stale"]
     )
@@ -49,7 +49,7 @@ def test_exactly_what_is_stale_is_asked_again(edited: CommandLine) -> None:
     assert (0, True) == (others.code, "2 asked again" in others.err)
     assert 0 == edited("run").code
     assert (3, 0) == (counts(edited)["success"], counts(edited)["waiting"])
-    assert "nothing of that kind" in edited("retry", "--stale").err
+    assert "nothing of that kind was found\n" == edited("retry", "--stale").err
     assert 3 == len(edited("export").lines())
     assert 6 == len(edited("export", "--campaigns").lines())
     assert 0 == edited("verify").code

@@ -63,6 +63,23 @@ def test_a_mistake_is_one_line(project: CommandLine, words: tuple[str, ...]) -> 
     assert ONE_LINE.fullmatch(ran.err)
 
 
+def test_a_misused_verb_is_sent_to_its_own_help(project: CommandLine) -> None:
+    """The words of the parser's machinery stay away."""
+    refused = project("export", "--format", "xlsx")
+    assert "Value error" not in refused.err
+    assert "see `casework export --help` [usage]" in refused.err
+
+
+@pytest.mark.parametrize("words", [("inbox", "show"), ("inbox", "approve"), ("inspect",)])
+def test_an_operation_that_never_ran_is_told_with_its_case(
+    project: CommandLine, words: tuple[str, ...]
+) -> None:
+    """And with the verb that lists those which have."""
+    refused = project(*words, "a.txt", "first")
+    assert refused.err.startswith("casework: a.txt: the case has no such operation; ")
+    assert "`casework inspect CASE`" in refused.err
+
+
 def test_no_project_is_one_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

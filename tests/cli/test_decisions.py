@@ -79,7 +79,7 @@ def test_a_rejected_answer_can_be_asked_for_again(answered: CommandLine) -> None
     """An answer that no longer stands lives on as a new operation, which the next run asks."""
     answered("inbox", "reject", "a.txt", "--reason", "wrong pump")
     again = answered("retry", "--case", "a.txt", "--reviewed", "--json").lines()
-    assert ["first@2"] == [line["new_operation_id"] for line in again]
+    assert [("first@2", "rejected")] == [(one["new_operation_id"], one["reason"]) for one in again]
     assert 0 == answered("run").code
     assert [] == waiting(answered, "--reviewed")
     assert {"a.txt", "b.txt", "c.txt"} == set(map(str, waiting(answered, "--unreviewed")))
@@ -181,9 +181,10 @@ def test_a_forgotten_case_is_gone_from_everything_but_its_records(answered: Comm
     for words in (("inbox", "show", "a.txt"), ("inbox", "approve", "a.txt")):
         ran = answered(*words)
         assert (2, True) == (ran.code, "[case_forgotten]" in ran.err)
+    again = answered("import", str(answered.project / "inputs"))
+    assert (3, True) == (again.code, "[case_forgotten]" in again.err)
     audited = {line["case_id"] for line in answered("audit", "--all", "--json").lines()}
     assert {"b.txt", "c.txt"} == audited
-    assert 3 == answered("import", str(answered.project / "inputs")).code
     assert "forgotten" in answered("inspect", "a.txt", "--timeline").out
 
 
@@ -196,3 +197,18 @@ def test_a_blocked_item_that_was_closed_is_not_released(cli: CommandLine) -> Non
     assert ["b.txt", "c.txt"] == [line["case_id"] for line in released.lines()]
     write_script(cli.project, [YES])
     assert 5 == released.code
+
+
+def test_what_lives_on_elsewhere_is_shown_as_history(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nobody waits for the old operation any more: its successor is named, and its revision."""
+    down: JSONObject = {"do": "fail", "kind": "http_5xx", "http_status": 503}
+    cli = CommandLine(make_project(tmp_path, [down], blocked=0), capsys).imported()
+    cli("run")
+    assert "may go on from" in cli("inbox", "show", "a.txt").out
+    write_script(cli.project, [YES])
+    cli("retry", "--reason", "LLM_UNAVAILABLE", "--case", "a.txt")
+    shown = cli("inbox", "show", "a.txt").out
+    assert (True, False) == ("  lives on as first@2" in shown, "may go on from" in shown)
+    assert "REVISION" in cli("inspect", "a.txt").out

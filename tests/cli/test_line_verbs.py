@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -40,7 +41,8 @@ def line_of(cli: CommandLine) -> JSONObject:
 def test_a_pause_holds_until_it_is_lifted(cli: CommandLine) -> None:
     """Nothing is begun, the reason is shown, and resume lets the line go on."""
     assert 0 == cli("pause", "--reason", "the  server\nis moved").code
-    assert 5 == cli("run", "--once").code
+    held = cli("run", "--once")
+    assert (5, True) == (held.code, "(casework resume)" in held.err)
     paused = line_of(cli)["paused"]
     assert isinstance(paused, dict)
     assert "the server is moved" == paused["reason"]
@@ -56,7 +58,10 @@ def test_what_is_cancelled_waits_until_it_is_undone(cli: CommandLine) -> None:
     told = cli("cancel", "a.txt", "--json").document()["cancelled"]
     assert [{"case_id": "a.txt", "operation_id": "first"}] == told
     assert 5 == cli("run").code
-    assert 5 == cli("run").code
+    again = cli("run")
+    assert (5, False) == (again.code, "casework run goes on" in again.err)
+    assert "cancelled  1 operation  (begin them after all: casework cancel --undo" in again.err
+    assert "next:" not in cli("status").err
     assert 1 == line_of(cli)["cancelled"]
     assert "cancelled  1 operation" in cli("status").out
     assert {"lifted": 1} == cli("cancel", "a.txt", "--undo", "--json").document()
@@ -133,3 +138,21 @@ def test_a_limit_is_shown_with_its_reset(cli: CommandLine) -> None:
     )
     assert limit["opens_at"] == limit["resets_at"]
     assert "2 of 2 calls today" in cli("status").out
+
+
+def test_a_run_that_ends_at_a_limit_says_which_and_until_when(cli: CommandLine) -> None:
+    """The rest waits for the new day, and no time is told at which nothing begins."""
+    path = cli.project / "config" / "llm.local.toml"
+    limits = '[providers.limits]\nrequests_per_day = 1\n\n[[providers]]\nid = "cloud"'
+    path.write_text(path.read_text().replace('[[providers]]\nid = "cloud"', limits))
+    ended = cli("run", "--once")
+    assert 5 == ended.code
+    assert re.search(r"^limit  .+ is at requests_per_day until \d{4}-", ended.err, re.MULTILINE)
+    assert "goes on" not in ended.err
+
+
+def test_the_status_names_the_next_command(cli: CommandLine) -> None:
+    """While there is something to begin, and no longer."""
+    assert "next: casework run\n" == cli("status").err
+    cli("run")
+    assert "" == cli("status").err

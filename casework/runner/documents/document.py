@@ -44,6 +44,8 @@ class ProblemCode(StrEnum):
     """A record has no text under the name given."""
     ID_INVALID = "id_invalid"
     DUPLICATE_ID = "duplicate_id"
+    CASE_FORGOTTEN = "case_forgotten"
+    """The case was here and was forgotten; it does not come back under its id."""
 
     # The document is imported all the same.
     EMPTY_INPUT = "empty_input"

@@ -127,6 +127,8 @@ def run(arguments: Sequence[str]) -> int:
     except Exception as error:  # noqa: BLE001 - only the parser's own refusals come this far
         tell = getattr(error, "format_message", None)
         message = " ".join(tell().split()).rstrip(".") if tell else type(error).__name__
-        sys.stderr.write(f"casework: {showable(message)}; see `casework --help` [usage]\n")
+        message = showable(message.replace(": Value error, ", ": "))
+        verb = getattr(getattr(error, "ctx", None), "command_path", "casework")
+        sys.stderr.write(f"casework: {message}; see `{verb} --help` [usage]\n")
         return ExitCode.USAGE
     return ended if isinstance(ended, int) else ExitCode.SUCCESS

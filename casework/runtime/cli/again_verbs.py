@@ -116,8 +116,9 @@ def _ask_stale(
     chosen = check.of(begun_operations(workspace.store, cases), only=wanted)
     if not decided:
         chosen = (one for one in chosen if one.operation.verdict is None)
-    code = _tell(invocation, ask_stale(workspace.store, chosen))
-    if any(spec.needs for spec in found.operations):
+    asked = list(ask_stale(workspace.store, chosen))
+    code = _tell(invocation, asked)
+    if asked and any(spec.needs for spec in found.operations):
         invocation.terminal.note("after that run, what read other answers may be stale in its turn")
     return code
 

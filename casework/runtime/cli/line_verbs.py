@@ -158,6 +158,8 @@ def _unsettled(store: CheckpointStore, case_id: str, ids: tuple[str, ...]) -> It
 
 
 def _tell_cancelled(invocation: Invocation, pairs: list[Operation]) -> None:
+    from casework.runtime.views import phrases
+
     terminal = invocation.terminal
     if terminal.as_json:
         told: list[JSON] = [
@@ -165,14 +167,16 @@ def _tell_cancelled(invocation: Invocation, pairs: list[Operation]) -> None:
         ]
         terminal.document({"cancelled": told})
         return
-    terminal.text(f"{len(pairs):,} operations cancelled")
+    terminal.text(f"{phrases.plural(len(pairs), 'operation')} cancelled")
     if pairs:
         terminal.note("begin them after all with `casework cancel --undo`, CASE or --all beside it")
 
 
 def _undo(invocation: Invocation, lifted: int) -> ExitCode:
+    from casework.runtime.views import phrases
+
     if invocation.terminal.as_json:
         invocation.terminal.document({"lifted": lifted})
     else:
-        invocation.terminal.text(f"{lifted:,} operations may be begun again")
+        invocation.terminal.text(f"{phrases.plural(lifted, 'operation')} may be begun after all")
     return ExitCode.SUCCESS

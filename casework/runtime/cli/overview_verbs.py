@@ -59,7 +59,7 @@ def status(
     ask now, which takes its time. Always ends with 0 if it could look.
     """
     from casework.runtime.views.status_report import project_status, read_settings, stale_samples
-    from casework.runtime.views.status_view import status_lines, view_to_json
+    from casework.runtime.views.status_view import status_lines, view_to_json, way_on_from
     from casework.runtime.workspace import existing_store
 
     project, terminal = invocation.project(), invocation.terminal
@@ -86,9 +86,11 @@ def status(
             terminal.text(line)
         for one in stale:
             terminal.text(
-                f"stale  {one.operation.operation_id}: made from another {', '.join(one.parts)}: "
+                f"stale  {one.operation.operation_id}: made from other {', '.join(one.parts)}: "
                 "casework status --by stale counts, casework retry --stale asks again"
             )
+        if (way_on := way_on_from(view)) is not None:
+            terminal.note(f"next: {way_on}")
     if settings.problem is not None:
         terminal.note(f"casework: {settings.problem}")
     return ExitCode.SUCCESS

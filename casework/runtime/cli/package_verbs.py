@@ -98,6 +98,8 @@ def inspect(
                 for state in package.operations()
                 if operation in (None, state.operation_id)
             ]
+            if operation is not None and not rows:
+                package.operation(operation)  # refuses, and says where the others are
             terminal.table(inspecting.OPERATION_COLUMNS, rows)
     return ExitCode.SUCCESS
 
@@ -150,6 +152,7 @@ def verify(
     from casework.checkpoints.verify import never_begun
     from casework.checkpoints.verify import verify as judge
     from casework.runtime.package_places import all_packages, package_at
+    from casework.runtime.views import phrases
 
     project, terminal = invocation.project(), invocation.terminal
     paths: Iterable[Path] = all_packages(project) if every or not target else ()
@@ -163,7 +166,8 @@ def verify(
         _show_report(invocation, path, report)
     if not terminal.as_json:
         cut_off = f"; {unborn:,} cut off before the first commit, to be imported again"
-        terminal.text(f"{sound:,} packages sound, {wrong:,} not{cut_off if unborn else ''}")
+        told = f"{phrases.plural(sound, 'package')} sound, {wrong:,} not"
+        terminal.text(told + (cut_off if unborn else ""))
     return ExitCode.INTEGRITY if wrong else ExitCode.SUCCESS
 
 

@@ -30,6 +30,7 @@ from casework.runtime.run.state_counts import StateCounts
 from casework.runtime.run.sweeping import Sweeper
 from casework.runtime.views import phrases
 from casework.runtime.views.explanation import explain
+from casework.runtime.views.line_standing import hold_lines
 from casework.runtime.views.status_view import counts_line, usage_line, usage_to_json
 from casework.runtime.views.travel import asked_in_order, travel_sentence
 from casework.strict_json import JSON, JSONObject
@@ -57,6 +58,8 @@ class RunResult:
     """Unfinished operations that another worker held when they were last tried."""
     left_at_once: bool
     next_due_at: datetime | None
+    holds: tuple[str, ...] = ()
+    """What holds the line back, in words."""
 
     def exit_code(self) -> ExitCode:
         """Return the code that tells how the run ended; the gravest fact decides."""
@@ -147,6 +150,7 @@ class RunSession:
             left_locked=min(run.batch.left_locked, counts.unsettled),
             left_at_once=self._interruption.leaving.is_set(),
             next_due_at=workspace.store.index.next_due_at(),
+            holds=tuple(hold_lines(monitor.line())),
         )
 
     async def _drive(self, monitor: RunMonitor) -> None:
@@ -251,8 +255,11 @@ def _show_way_on(result: RunResult, terminal: Terminal) -> None:
     elif counts.retry:
         due = phrases.local_time(result.next_due_at)
         terminal.note(f"{phrases.plural(counts.retry, 'operation')} to be asked again from {due}")
-    elif counts.waiting:
+    elif counts.waiting and not result.holds:
         terminal.note("not finished: casework run goes on")
+    if counts.retry or counts.waiting:
+        for hold in result.holds:
+            terminal.note(hold)
     if counts.error:
         terminal.note("failed: casework status --by reason, casework retry --failed")
     if counts.blocked:

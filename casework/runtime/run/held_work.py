@@ -69,7 +69,7 @@ class HeldWork:
         if reason.planned is None:
             if any(o.ophash == ophash and o.status for o in index.operations(work.case_id)):
                 raise OperationConflict(
-                    f"operation {work.operation_id!r} was begun with another chunk",
+                    f"operation {work.operation_id!r} was begun with other parts",
                     where=work.case_id,
                     remedy="restore what was changed in the pipeline, or begin the case anew with "
                     "casework revise",

@@ -250,7 +250,7 @@ class PipelineRun:
                 continue
             if parts:
                 raise OperationConflict(
-                    f"operation {operation.operation_id!r} was begun with another "
+                    f"operation {operation.operation_id!r} was begun with other "
                     f"{', '.join(parts)}; its results are kept and not mixed with others",
                     where=f"pipeline {self.pipeline.name!r}",
                     remedy="casework retry --stale asks anew under a later id; or give the "

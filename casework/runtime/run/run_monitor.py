@@ -97,10 +97,11 @@ class RunMonitor:
             session=record,
             session_alive=True,
             passed_over=tuple((v.provider.id, v.reason.value) for v in verdicts if not v.eligible),
-            line=await asyncio.to_thread(self._line),
+            line=await asyncio.to_thread(self.line),
         )
 
-    def _line(self) -> LineStanding:
+    def line(self) -> LineStanding:
+        """Return what holds the line back, or may do so soon."""
         workspace = self.run.workspace
         return line_standing(
             LineOrders(workspace.store.folder),

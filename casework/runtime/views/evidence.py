@@ -92,7 +92,9 @@ class OperationEvidence:
         yield f"{state.operation_id}  {state.status.value}{why}  {rounds}{view}"
         if self.provider is not None:
             yield f"  answered by {self.provider} ({self.model})"
-        if state.routing.retry_at is not None:
+        if state.resumed_as is not None:
+            yield f"  lives on as {state.resumed_as}"
+        elif state.routing.retry_at is not None:
             yield f"  may go on from {phrases.local_time(state.routing.retry_at)}"
         if self.review is not None:
             yield _review_line(self.review)
@@ -156,7 +158,12 @@ def case_evidence(
         state for state in head.operations.values() if operation_id in (None, state.operation_id)
     ]
     if operation_id is not None and not states:
-        raise PackageNotFound("the case has no such operation", code="operation_not_found")
+        raise PackageNotFound(
+            "the case has no such operation",
+            code="operation_not_found",
+            where=case_id,
+            remedy="those that have run are listed by `casework inspect CASE`",
+        )
     found = []
     for state in sorted(states, key=lambda s: (s.analysis_revision, s.operation_id)):
         body: JSONObject = {}

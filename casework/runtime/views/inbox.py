@@ -90,7 +90,8 @@ def waits_for_person(operation: IndexedOperation) -> bool:
 
 def reason_of(operation: IndexedOperation) -> str:
     """Return the code under which an operation waits or failed."""
-    return operation.error_code or operation.routing.reason or "unknown"
+    decided = operation.verdict.value if operation.verdict else "unknown"
+    return operation.error_code or operation.routing.reason or decided
 
 
 def same_reason(operation: IndexedOperation, reason: str) -> bool:

@@ -13,7 +13,15 @@ from casework.runtime.views import phrases
 from casework.strict_json import JSON, JSONObject
 
 TIMELINE_COLUMNS: Final = ("generation", "time", "kind", "actor", "phase", "status", "operations")
-OPERATION_COLUMNS: Final = ("operation", "status", "rounds", "reason", "due", "lives on as")
+OPERATION_COLUMNS: Final = (
+    "operation",
+    "revision",
+    "status",
+    "rounds",
+    "reason",
+    "due",
+    "lives on as",
+)
 
 
 def only_operation(package: Inspection, operation_id: str | None) -> OperationState:
@@ -89,10 +97,11 @@ def operation_row(state: OperationState) -> tuple[str, ...]:
     """Return an operation under ``OPERATION_COLUMNS``."""
     return (
         state.operation_id,
+        str(state.analysis_revision),
         state.status.value,
         f"{state.rounds_completed} of {state.rounds_max}",
         state.error.code if state.error else "",
-        phrases.local_time(state.due_at),
+        phrases.local_time(None if state.resumed_as else state.due_at),
         state.resumed_as or "",
     )
 

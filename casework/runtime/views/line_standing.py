@@ -164,9 +164,7 @@ def standing_lines(standing: LineStanding) -> Iterator[str]:
             unpriced = f"  and {phrases.plural(standing.unpriced, 'call')} of unknown price"
         parts = (_budget_phrase(entry, standing.currency) for entry in standing.budget)
         yield "budget  " + "      ".join(parts) + unpriced
-    if standing.cancelled:
-        cancelled = phrases.plural(standing.cancelled, "operation")
-        yield f"cancelled  {cancelled}  (begin them after all: casework cancel --undo)"
+    yield from _cancelled_lines(standing)
 
 
 def held_lines(standing: LineStanding) -> Iterator[str]:
@@ -179,6 +177,23 @@ def held_lines(standing: LineStanding) -> Iterator[str]:
         since = phrases.local_time(standing.outage.since)
         again = phrases.local_time(standing.outage.next_canary_at)
         yield f"outage  nobody answers since {since}, next single try {again}"
+
+
+def hold_lines(standing: LineStanding) -> Iterator[str]:
+    """Yield all that keeps work from being begun, for a run that ends with work left over."""
+    yield from held_lines(standing)
+    for limit in standing.limits:
+        if limit.closed is not None:
+            until = phrases.local_time(limit.closed.opens_at)
+            yield f"limit  {limit.provider} is at {limit.closed.kind} until {until}"
+    yield from _cancelled_lines(standing)
+
+
+def _cancelled_lines(standing: LineStanding) -> Iterator[str]:
+    if standing.cancelled:
+        cancelled = phrases.plural(standing.cancelled, "operation")
+        way = "casework cancel --undo, with CASE or --all"
+        yield f"cancelled  {cancelled}  (begin them after all: {way})"
 
 
 def _limit_phrase(limit: LimitStanding) -> str:

@@ -24,7 +24,12 @@ def reviewable_operation(
     if operation_id is not None:
         state = head.operations.get(operation_hash(head.analysis_revision, operation_id))
         if state is None:
-            raise PackageNotFound("the case has no such operation", code="operation_not_found")
+            raise PackageNotFound(
+                "the case has no such operation",
+                code="operation_not_found",
+                where=case_id,
+                remedy="those that have run are listed by `casework inspect CASE`",
+            )
         return state
     found = [s for s in head.operations.values() if may_be_reviewed(s, head.analysis_revision)]
     if len(found) > 1:

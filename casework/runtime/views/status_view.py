@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Final
 
 from casework.checkpoints.inflight import Intent
@@ -52,10 +52,6 @@ class StatusView:
     """Items that a person should see: blocked ones and some kinds of errors."""
 
 
-_PLANNED_AT: Final = datetime(1970, 1, 1, tzinfo=UTC)
-"""When the index calls planned work due; no time that a person could wait for."""
-
-
 def status_lines(view: StatusView) -> Iterator[str]:
     """Yield the lines of the screen."""
     profile = f"profile {view.profile}  ({view.travel})" if view.profile else "no settings yet"
@@ -74,14 +70,24 @@ def status_lines(view: StatusView) -> Iterator[str]:
         yield "top reasons  " + "   ".join(f"{code} {phrases.count(n)}" for code, n in top)
     yield from _interrupted_lines(view.interrupted)
     if view.inbox:
-        yield f"inbox  {phrases.plural(view.inbox, 'item')}: casework inbox list"
+        yield f"for a person  {phrases.plural(view.inbox, 'item')}: casework inbox list"
+
+
+def way_on_from(view: StatusView) -> str | None:
+    """Return the command that moves the project on, None where a person has nothing to begin."""
+    if view.session_alive or view.line.paused is not None:
+        return None
+    if not view.counts.cases:
+        return "casework import PATH"
+    begun_next = view.counts.waiting + view.counts.retry - view.line.cancelled
+    return "casework run" if begun_next > 0 else None
 
 
 def counts_line(counts: StateCounts, next_due_at: datetime | None = None) -> str:
     """Return the states on one line; they add up to the operations of all cases."""
     share = f" ({100 * counts.success // counts.total}%)" if counts.total else ""
     due = ""
-    if counts.retry and next_due_at is not None and next_due_at > _PLANNED_AT:
+    if counts.retry and next_due_at is not None:
         due = f" (next {phrases.local_time(next_due_at)})"
     operations = ""
     if counts.total != counts.cases:

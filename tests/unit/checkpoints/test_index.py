@@ -202,9 +202,11 @@ def test_an_operation_that_has_a_state_is_not_planned_any_more(workshop: Worksho
 def test_retries_come_due_at_their_time(workshop: Workshop) -> None:
     """Not a microsecond before its due time, and the longest due first."""
     index = workshop.store.index
-    index.plan([])
+    index.plan(["planned and never begun"])
     due_at = index.next_due_at()
     assert due_at is not None
+    assert due_at > START
+    index.plan([])
     assert [] == index.due(due_at - timedelta(microseconds=1), 9)
     assert due_at == index.due(due_at, 9)[0].due_at
     found = [operation.due_at for operation in index.due(due_at + timedelta(days=1), 9)]

@@ -149,6 +149,7 @@ def test_every_setting_is_read() -> None:
         ("", "1:1", "providers is missing"),
         ("providers = []", "1:1", "lists nobody"),
         ("providers = 3", "1:1", "[[providers]]"),
+        ("max_attempts = 3\n" + LOCAL, "1:1", "it belongs below retry"),
         ('[providers]\nid = "a"', "1:1", "[[providers]]"),
         (LOCAL + 'api_key = "x"', "6:1", "name it in api_key_env"),
         (LOCAL + 'token = "x"', "6:1", "name it in api_key_env"),

@@ -6,7 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from casework.runner.conditions import Condition, ConditionKind, equal, leads_nowhere
+from casework.runner.conditions import (
+    Condition,
+    ConditionKind,
+    asks_for_what_cannot_be,
+    equal,
+    leads_nowhere,
+)
 from casework.strict_json import JSON, JSONObject, canonical
 
 ANSWER: JSONObject = {
@@ -92,8 +98,13 @@ CLOSED: JSONObject = {
         "pattern": {"type": "object", "properties": {}, "patternProperties": {"^x": {}}},
         "tuple": {"type": "array", "prefixItems": [{}], "items": False},
         "maybe": {"type": ["object", "null"], "properties": {"b": {"type": "integer"}}},
+        "level": {"enum": ["low", "high", 1]},
+        "kind": {"$ref": "#/$defs/kind"},
     },
-    "$defs": {"fact": {"type": "object", "properties": {"text": {"type": "string"}}}},
+    "$defs": {
+        "fact": {"type": "object", "properties": {"text": {"type": "string"}}},
+        "kind": {"const": "claim"},
+    },
 }
 
 
@@ -126,3 +137,31 @@ def test_a_pointer_that_the_schema_rules_out_is_known(pointer: str, *, nowhere: 
 def test_a_schema_that_refers_to_itself_tells_nothing() -> None:
     """Following references ends."""
     assert not leads_nowhere({"$ref": "#"}, "/a")
+
+
+@pytest.mark.parametrize(
+    ("pointer", "word", "value", "impossible"),
+    [
+        ("/level", "equals", "high", False),
+        ("/level", "equals", "hihg", True),
+        ("/level", "equals", 1.0, False),
+        ("/level", "equals", True, True),
+        ("/level", "not_equals", "medium", True),
+        ("/level", "in", ["low", "high"], False),
+        ("/level", "in", ["low", "medium"], True),
+        ("/level", "exists", True, False),
+        ("/level", "at_least", 2, False),
+        ("/kind", "equals", "claim", False),
+        ("/kind", "equals", "clam", True),
+        ("/severity", "equals", "anything", False),
+        ("/any", "equals", "anything", False),
+        ("/open/b", "equals", "anything", False),
+        ("/sevrity", "equals", "anything", False),
+    ],
+)
+def test_a_value_that_the_schema_never_lets_come_is_known(
+    pointer: str, word: str, value: JSON, *, impossible: bool
+) -> None:
+    """A misspelt value would skip the operation in every case, and nobody would be told."""
+    condition = Condition("a", pointer, ConditionKind(word), value)
+    assert impossible is asks_for_what_cannot_be(CLOSED, condition)

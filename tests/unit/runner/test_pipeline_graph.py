@@ -114,6 +114,11 @@ NEEDS_A = 'needs = ["a"]\n'
             NEEDS_A + 'data = [{ operation = "a", pointer = "/sevrity" }]',
             "p.toml:15:9: the schema of 'a' has nothing at /sevrity",
         ),
+        (
+            NEEDS_A + 'when = { operation = "a", pointer = "/severity", equals = "hihg" }',
+            "p.toml:15:1: the schema of 'a' has no such value at /severity",
+        ),
+        (NEEDS_A + 'when = "severity == high"', "p.toml:15:1: when is no condition"),
         (NEEDS_A + 'when = { operation = "a", pointer = "s", exists = true }', "no JSON Pointer"),
         (NEEDS_A + 'when = { operation = "a", pointer = "/~2", exists = true }', "no JSON Pointer"),
         (NEEDS_A + 'when = { operation = "a", pointer = "" }', "when needs exactly one test"),
@@ -137,7 +142,7 @@ NEEDS_A = 'needs = ["a"]\n'
         ('chunk = { max_bytes = 100 }\nmerge_task = " "', "p.toml:15:1: merge_task is blank"),
         (
             'merge_task = "M"\nchunk = { max_bytes = 100, overlap_bytes = 51 }',
-            "overlap_bytes repeats more than half of a part",
+            "overlap_bytes repeats more than half of a part; it must be at most 50",
         ),
         (
             'merge_task = "M"\nmax_input_bytes = 99\nchunk = { max_bytes = 100 }',
