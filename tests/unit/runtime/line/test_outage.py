@@ -39,8 +39,8 @@ def test_three_cases_in_a_row_pause_the_line() -> None:
     assert line.paused_at is None
     fail(line, 3, now=7.0)
     assert line.phase is LinePhase.PAUSED
-    assert line.paused_at == 7.0
-    assert line.room(0, 7.0) == 0
+    assert 7.0 == line.paused_at
+    assert 0 == line.room(0, 7.0)
 
 
 def test_the_numbers_of_the_rule_take_effect() -> None:
@@ -112,13 +112,13 @@ def test_canaries_go_one_by_one_and_less_and_less_often() -> None:
         waits.append(line.next_canary_at - now)
         assert not line.begin(op(number), line.next_canary_at - 0.1)
         now = line.next_canary_at
-        assert line.room(0, now) == 1
+        assert 1 == line.room(0, now)
         assert line.begin(op(number), now)
-        assert line.room(0, now) == 0
+        assert 0 == line.room(0, now)
         assert not line.begin(op(99), now)
         fail(line, number, now=now)
     assert [15.0, 30.0, 60.0, 120.0, 240.0, 480.0, 600.0, 600.0] == waits
-    assert line.canaries_failed == 8
+    assert 8 == line.canaries_failed
 
 
 def test_waits_are_jittered_and_never_shorter() -> None:
@@ -155,10 +155,10 @@ def test_the_backlog_is_released_step_by_step() -> None:
         if step:
             answer(line, *range(200, 200 + rooms[-1]), now=now)
             assert line.room(0, now) == rooms[-1]
-        assert line.seconds_until_room(now) == 1.0
+        assert 1.0 == line.seconds_until_room(now)
         now += 1.0
     assert [1, 2, 4] == rooms
-    assert line.room(0, now) == 8
+    assert 8 == line.room(0, now)
     assert line.phase is LinePhase.OPEN
 
 
@@ -167,18 +167,18 @@ def test_a_failure_halves_the_room_of_a_recovery() -> None:
     line = watch(concurrency=64)
     line.pause(now=0.0, chance=EVEN)
     line.resume(now=0.0, chance=EVEN)
-    assert line.room(0, 1.0) == 2
+    assert 2 == line.room(0, 1.0)
     answer(line, 1, 2, now=1.0)
-    assert line.room(0, 2.0) == 4
+    assert 4 == line.room(0, 2.0)
     fail(line, 3, now=2.0)
-    assert line.room(0, 2.0) == 2
+    assert 2 == line.room(0, 2.0)
 
 
 def test_an_outage_can_be_learnt_from_elsewhere() -> None:
     """Another process's pause and canary time are taken over."""
     line = watch()
     line.pause(now=5.0, chance=EVEN, next_canary_at=42.0)
-    assert line.seconds_until_room(5.0) == 37.0
+    assert 37.0 == line.seconds_until_room(5.0)
     assert line.begin(op(1), 42.0)
 
 
