@@ -125,7 +125,7 @@ async def test_a_process_that_stays_outlasts_an_empty_queue_and_a_budget() -> No
     """Only a signal ends it; after the hold it goes on."""
     desk = Desk([YES])
     governor = ScriptedGovernor(reserves=[Hold(HoldReason.BUDGET, None)])
-    run = governed(desk, governor, BatchOptions(stay=True))
+    run = governed(desk, governor, BatchOptions(stay=True, concurrency=1))
     interruption = Interruption()
     running = asyncio.create_task(run.run(interruption))
     while len(governor.ends) < 3:  # noqa: ASYNC110 - the governor has no event
