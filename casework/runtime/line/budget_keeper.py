@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from decimal import Decimal
 
 from casework.checkpoints.store import CheckpointStore
@@ -108,8 +108,6 @@ class BudgetKeeper:
         next_max = dearest_course(plan, self.caps)
         if isinstance(next_max, Unpriced):
             return Refused(next_max.sentence(), for_good=True)
-        call = plan.targets[0].call
-        self._sizes[work.key] = RequestSize.of(call.output_schema, dict(call.parameters))
 
         def decide(ledger: Ledger) -> Refused | None:
             self._spent.read(ledger, now)
@@ -121,7 +119,11 @@ class BudgetKeeper:
                 return None
             return self._refused(over, next_max)
 
-        return self._state.in_ledger(decide)
+        refused = self._state.in_ledger(decide)
+        if refused is None:
+            call = plan.targets[0].call
+            self._sizes[work.key] = RequestSize.of(call.output_schema, dict(call.parameters))
+        return refused
 
     def settle(self, work: Work, body: JSONObject | None) -> None:
         """Note what a round cost, and give back what was set aside for it.
@@ -197,12 +199,12 @@ def release_the_dead(
 
 def recount(store: CheckpointStore, state: LineState, *, pricing: Pricing, clock: Clock) -> None:
     """Count money and the calls of the last days anew from the packages."""
-    oldest = clock.now().timestamp() - 3 * 86_400
+    oldest = clock.now() - timedelta(days=3)
     spent: list[Spending] = []
     calls: list[tuple[str, datetime]] = []
     for past in past_rounds(store, pricing):
         spent.append(past.spending)
-        calls += [(provider, at) for provider, at in past.calls if at.timestamp() >= oldest]
+        calls += [(provider, at) for provider, at in past.calls if at >= oldest]
     state.recount(calls, spent)
 
 

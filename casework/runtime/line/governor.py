@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol
+from typing import Final, Protocol
 
 from casework.gateway.round import Plan
 from casework.runner.case_runner import OperationResult
 from casework.runtime.line.work import Work
+
+UNBOUNDED: Final = 1_000_000
+"""More room than any process has."""
 
 
 class HoldReason(StrEnum):
@@ -61,7 +64,7 @@ class OpenLine:
 
     def room(self, running: int) -> int | Hold:  # noqa: ARG002 - the seam's signature
         """Return more room than anybody has."""
-        return 1_000_000
+        return UNBOUNDED
 
     def reserve(self, work: Work, plan: Plan) -> Hold | None:  # noqa: ARG002 - the seam's signature
         """Hold nothing."""

@@ -25,7 +25,7 @@ from casework.runtime.line.budget_keeper import (
     recount,
     release_the_dead,
 )
-from casework.runtime.line.governor import Hold, HoldReason
+from casework.runtime.line.governor import UNBOUNDED, Hold, HoldReason
 from casework.runtime.line.line_gate import earliest_opening
 from casework.runtime.line.line_state import LineState
 from casework.runtime.line.orders import LineOrders
@@ -36,13 +36,14 @@ from casework.runtime.line.work import Work
 
 _LOG = logging.getLogger(__name__)
 
-UNBOUNDED: Final = 1_000_000
-
 ORDER_SECONDS: Final = 2.0
 """How soon a line that a person paused looks whether it may go on."""
 
 BUDGET_SECONDS: Final = 2.0
 """How soon a round is judged again that only money set aside for others kept from beginning."""
+
+SPENT_SECONDS: Final = 20.0
+"""How soon one is judged again that would not fit if nothing were set aside either."""
 
 CANARY_SLACK_SECONDS: Final = 60.0
 """What a canary's round may take beyond its calls."""
@@ -202,7 +203,7 @@ class LineGovernor:
         if refused is None:
             return None
         age = self._parts.clock.monotonic() - self._refused_at
-        wait = 10 * BUDGET_SECONDS if refused.for_good else BUDGET_SECONDS
+        wait = SPENT_SECONDS if refused.for_good else BUDGET_SECONDS
         if age >= wait:
             return None
         seconds = None if refused.for_good else BUDGET_SECONDS
