@@ -8,12 +8,12 @@ from typing import Final
 
 from casework.checkpoints.records import OperationStatus
 from casework.runner.export import ExportRow
+from casework.runner.operation_ids import pipeline_id
 from casework.runner.pipeline import Pipeline
 from casework.runtime.cli.run_session import RunResult, calls_line, result_to_json
 from casework.runtime.cli.terminal import Terminal
 from casework.runtime.demo import DemoProject, LicenceCase, Score, Verdict, score
 from casework.runtime.importing import ImportCount
-from casework.runtime.run.operation_ids import pipeline_id
 from casework.runtime.views import phrases
 from casework.runtime.views.export_rows import export_rows
 from casework.runtime.views.inbox import PERSON_CODES

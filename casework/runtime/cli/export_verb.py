@@ -214,9 +214,9 @@ class _Table:
     def _parquet(self, rows: Iterable[ExportRow]) -> Iterator[bytes]:
         """Return a table with the columns of all the pipeline's schemas."""
         from casework.runner.csv_table import check_fields
+        from casework.runner.operation_ids import pipeline_id
         from casework.runner.parquet_table import ParquetOptions, parquet_chunks, require_pyarrow
         from casework.runner.pipeline import Pipeline
-        from casework.runtime.run.operation_ids import pipeline_id
 
         require_pyarrow()
         check_fields(self.fields or ())

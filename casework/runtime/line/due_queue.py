@@ -12,9 +12,9 @@ from typing import Final, Protocol
 from casework.checkpoints.claims import Claim, Viewer, Wanted
 from casework.checkpoints.index_rows import IndexCounts, IndexedOperation, to_ticks
 from casework.gateway.clock import Clock
+from casework.runner.operation_ids import pipeline_id
 from casework.runtime.line.spread import Spread
 from casework.runtime.line.work import Work
-from casework.runtime.run.operation_ids import pipeline_id
 
 FETCH: Final = 256
 """How many due operations are taken from the index at a time."""

@@ -14,7 +14,7 @@ from casework.checkpoints.records import OperationStatus
 from casework.checkpoints.store import CheckpointStore
 from casework.errors import LockBusy, NotDue
 from casework.runner.inbox import resume_under_next_id
-from casework.runtime.run.operation_ids import later_campaigns
+from casework.runner.operation_ids import later_campaigns
 from casework.runtime.run.stale_results import Stale
 from casework.runtime.views.inbox import decided_items, reason_of, same_reason
 from casework.runtime.views.index_pages import operations_in

@@ -16,8 +16,8 @@ from casework.runner.chunk_ids import ChunkId, chunk_id
 from casework.runner.chunking import split_text
 from casework.runner.data_selection import OutputSelector, join_texts, output_text, select
 from casework.runner.documents.coverage import measure
+from casework.runner.operation_ids import first_campaign, pipeline_id
 from casework.runner.operation_spec import Chunking, OperationSpec
-from casework.runtime.run.operation_ids import first_campaign, pipeline_id
 from casework.runtime.run.requests import NamedText, PreparedRequest, RequestBuilder, read_text
 
 PARTS_MAX: Final = 1000

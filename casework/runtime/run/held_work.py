@@ -11,12 +11,12 @@ from casework.checkpoints.records import OperationStatus, operation_hash
 from casework.checkpoints.store import CheckpointStore
 from casework.errors import OperationConflict
 from casework.runner.chunk_ids import chunk_id
+from casework.runner.operation_ids import first_campaign, pipeline_id
 from casework.runner.operation_spec import OperationSpec
 from casework.runner.pipeline import Pipeline
 from casework.runtime.line.governor import Hold, HoldReason
 from casework.runtime.line.work import Work
 from casework.runtime.run.case_requests import CaseRequests, NotReady
-from casework.runtime.run.operation_ids import first_campaign, pipeline_id
 from casework.strict_json import JSON, digest
 
 _LEFT: Final = Hold(HoldReason.NEEDS, None)

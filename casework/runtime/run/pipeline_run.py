@@ -17,6 +17,7 @@ from casework.errors import CheckpointError, InvalidRequest, LimitReached, Opera
 from casework.gateway.round import Plan
 from casework.runner.case_runner import OperationResult
 from casework.runner.operation import ResultStatus
+from casework.runner.operation_ids import first_campaign, pipeline_id
 from casework.runner.pipeline import Pipeline
 from casework.runtime.line.claimant import Claimant, new_worker
 from casework.runtime.line.due_queue import DueQueue
@@ -27,7 +28,6 @@ from casework.runtime.run.batch import Batch, BatchOptions, BatchReport
 from casework.runtime.run.case_requests import CaseRequests, NotReady
 from casework.runtime.run.held_work import HeldWork
 from casework.runtime.run.interruption import Interruption
-from casework.runtime.run.operation_ids import first_campaign, pipeline_id
 from casework.runtime.run.requests import NamedText, PreparedRequest, RequestBuilder
 from casework.runtime.run.stale_results import ANSWERS, COMPARED_MAX, FINISHED, SAMPLE, StaleCheck
 from casework.runtime.run.state_counts import StateCounts, of_index, of_operations

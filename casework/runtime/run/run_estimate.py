@@ -20,10 +20,10 @@ from casework.gateway.reask import REASK_BYTES_MAX
 from casework.gateway.token_estimate import estimate_tokens
 from casework.runner.chunk_ids import chunk_id
 from casework.runner.data_selection import OutputSelector, join_texts, select
+from casework.runner.operation_ids import first_campaign, pipeline_id
 from casework.runner.operation_spec import OperationSpec
 from casework.runner.pipeline import Pipeline
 from casework.runtime.run.case_requests import PARTS_MAX, CaseRequests, NotReady, parts_of
-from casework.runtime.run.operation_ids import first_campaign, pipeline_id
 from casework.runtime.run.requests import NamedText, RequestBuilder, read_text
 from casework.runtime.workspace import Workspace
 from casework.strict_json import canonical

@@ -17,10 +17,10 @@ from casework.gateway.llm_gateway import LLMGateway
 from casework.runner.case_answers import CaseAnswers
 from casework.runner.chunk_ids import chunk_id
 from casework.runner.fingerprints import OperationIdentity, differing_parts, record_request
+from casework.runner.operation_ids import first_campaign, pipeline_id
 from casework.runner.operation_spec import OperationSpec
 from casework.runner.pipeline import Pipeline
 from casework.runtime.run.case_requests import CaseRequests, NotReady
-from casework.runtime.run.operation_ids import first_campaign, pipeline_id
 from casework.runtime.run.requests import RequestBuilder
 from casework.runtime.views.index_pages import every_case
 from casework.strict_json import parse

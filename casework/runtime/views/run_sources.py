@@ -14,9 +14,9 @@ from casework.checkpoints.store import CheckpointStore
 from casework.errors import CheckpointError, ConfigurationError
 from casework.runner.chunk_ids import chunk_id
 from casework.runner.export import ExportRow
+from casework.runner.operation_ids import first_campaign, later_campaigns, pipeline_id
 from casework.runner.run_diff import Answer, AnswerSpool
 from casework.runtime.project import Project
-from casework.runtime.run.operation_ids import first_campaign, later_campaigns, pipeline_id
 from casework.runtime.views.export_rows import row_of
 from casework.runtime.views.index_pages import every_case
 from casework.runtime.views.status_report import read_settings

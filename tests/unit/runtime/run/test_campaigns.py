@@ -6,8 +6,8 @@ from pathlib import Path
 
 from casework.checkpoints.memory_storage import MemoryStorage
 from casework.checkpoints.records import OperationStatus
+from casework.runner.operation_ids import later_campaigns, pipeline_id
 from casework.runtime.run.campaigns import Again, Answer, ask_again, stopped_operations
-from casework.runtime.run.operation_ids import later_campaigns, pipeline_id
 from casework.runtime.views.inbox import inbox_items, reasons
 from tests.support.packages import CASE, Workshop
 
