@@ -99,9 +99,9 @@ def export(
     texts beside the results. zip: each package as a sealed ZIP in a folder; the same generation
     gives the same bytes.
     """
+    from casework.checkpoints.index_pages import every_case
     from casework.checkpoints.package_files import refuse_forgotten
     from casework.checkpoints.records import OperationStatus
-    from casework.runtime.views.index_pages import every_case
     from casework.runtime.workspace import existing_store, require_cases
 
     _refuse_screen(form, output)

@@ -11,6 +11,7 @@ from casework.runtime.cli.verb import Invocation
 
 def show_plan(invocation: Invocation, *, pipeline: Path | None, cases: Sequence[str]) -> ExitCode:
     """Estimate a run and show the estimate."""
+    from casework.checkpoints.index_pages import every_case
     from casework.runtime.run.run_estimate import estimate_run
     from casework.runtime.views.estimate_view import (
         COLUMNS,
@@ -18,7 +19,6 @@ def show_plan(invocation: Invocation, *, pipeline: Path | None, cases: Sequence[
         estimate_rows,
         estimate_to_json,
     )
-    from casework.runtime.views.index_pages import every_case
     from casework.runtime.workspace import Workspace, existing_store, require_cases
 
     existing_store(invocation.project())

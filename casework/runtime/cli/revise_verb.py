@@ -46,10 +46,10 @@ def revise(
     is what retry --stale is for. Results of the revision before are history: nothing of them is
     pending or blocked any more, and inspect, audit and export --campaigns still show them.
     """
+    from casework.checkpoints.index_pages import every_case
     from casework.errors import ConfigurationError
     from casework.runner.revisions import RevisionReason
     from casework.runtime.login import login_name
-    from casework.runtime.views.index_pages import every_case
     from casework.runtime.workspace import existing_store, require_cases
 
     chosen = list(dict.fromkeys(case or ()))

@@ -9,6 +9,7 @@ from enum import StrEnum
 from itertools import groupby
 from typing import Final
 
+from casework.checkpoints.index_pages import operations_in
 from casework.checkpoints.index_rows import IndexedOperation
 from casework.checkpoints.records import OperationStatus
 from casework.checkpoints.store import CheckpointStore
@@ -17,7 +18,6 @@ from casework.runner.inbox import resume_under_next_id
 from casework.runner.operation_ids import later_campaigns
 from casework.runtime.run.stale_results import Stale
 from casework.runtime.views.inbox import decided_items, reason_of, same_reason
-from casework.runtime.views.index_pages import operations_in
 from casework.runtime.workspace import require_cases
 
 CAMPAIGNS_MAX: Final = 10_000

@@ -10,6 +10,7 @@ from functools import partial
 from itertools import chain
 from typing import Final
 
+from casework.checkpoints.index_pages import every_operation
 from casework.checkpoints.index_rows import IndexedOperation, Planned
 from casework.checkpoints.inflight import Intent
 from casework.checkpoints.records import OperationStatus
@@ -31,7 +32,6 @@ from casework.runtime.run.interruption import Interruption
 from casework.runtime.run.requests import NamedText, PreparedRequest, RequestBuilder
 from casework.runtime.run.stale_results import ANSWERS, COMPARED_MAX, FINISHED, SAMPLE, StaleCheck
 from casework.runtime.run.state_counts import StateCounts, of_index, of_operations
-from casework.runtime.views.index_pages import every_operation
 from casework.runtime.workspace import Workspace, require_cases
 
 ALONE_SECONDS: Final = 30.0

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from casework.checkpoints.fold import PackageHead
+from casework.checkpoints.index_pages import every_case
 from casework.checkpoints.index_rows import IndexedOperation
 from casework.checkpoints.names import request_path
 from casework.checkpoints.records import OperationState, OperationStatus
@@ -22,7 +23,6 @@ from casework.runner.operation_spec import OperationSpec
 from casework.runner.pipeline import Pipeline
 from casework.runtime.run.case_requests import CaseRequests, NotReady
 from casework.runtime.run.requests import RequestBuilder
-from casework.runtime.views.index_pages import every_case
 from casework.strict_json import parse
 
 ANSWERS: Final = "answers of other operations"

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
+from casework.checkpoints.index_pages import every_case
 from casework.checkpoints.store import CheckpointStore
 from casework.errors import CaseworkError, CheckpointError
 from casework.runner.exposure import Exposure, exposures
 from casework.runtime.views import phrases
-from casework.runtime.views.index_pages import every_case
 from casework.strict_json import JSONObject
 
 COLUMNS: Final = (

@@ -8,10 +8,10 @@ from enum import StrEnum
 from typing import Final
 
 from casework.checkpoints.index import PackageIndex
+from casework.checkpoints.index_pages import operations_in
 from casework.checkpoints.index_rows import IndexedOperation
 from casework.checkpoints.records import OperationStatus
 from casework.gateway.errors import FailureKind
-from casework.runtime.views.index_pages import operations_in
 
 PERSON_CODES: Final = frozenset(
     {

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from casework.checkpoints.index_pages import every_case
 from casework.checkpoints.records import OperationState, OperationStatus, PackageStatus
 from casework.checkpoints.store import CheckpointStore
 from casework.errors import CheckpointError, ConfigurationError
@@ -18,7 +19,6 @@ from casework.runner.operation_ids import first_campaign, later_campaigns, pipel
 from casework.runner.run_diff import Answer, AnswerSpool
 from casework.runtime.project import Project
 from casework.runtime.views.export_rows import row_of
-from casework.runtime.views.index_pages import every_case
 from casework.runtime.views.status_report import read_settings
 from casework.runtime.workspace import existing_store
 from casework.strict_json import InvalidJSON, JSONObject, parse

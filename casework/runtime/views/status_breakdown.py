@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from enum import StrEnum
 
+from casework.checkpoints.index_pages import every_operation
 from casework.checkpoints.index_rows import IndexedOperation, Planned
 from casework.checkpoints.names import outcome_path
 from casework.checkpoints.records import OperationStatus
@@ -12,7 +13,6 @@ from casework.checkpoints.store import CheckpointStore
 from casework.errors import CheckpointError
 from casework.runner.outcome_files import read_outcome
 from casework.runtime.views.inbox import reason_of
-from casework.runtime.views.index_pages import every_operation
 
 
 class Cut(StrEnum):

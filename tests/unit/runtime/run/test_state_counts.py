@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
+from casework.checkpoints.index_pages import every_case
 from casework.checkpoints.index_rows import IndexCounts, Planned
 from casework.checkpoints.memory_storage import MemoryStorage
 from casework.checkpoints.records import OperationStatus, PackageStatus
@@ -13,7 +14,6 @@ from casework.errors import StorageError
 from casework.runtime.cli.run_display import LiveScreen, PlainLines
 from casework.runtime.run.session_record import ProviderRecord, SessionRecord, UsageRecord
 from casework.runtime.run.state_counts import StateCounts, of_index
-from casework.runtime.views.index_pages import every_case
 from casework.runtime.views.status_breakdown import Cut, breakdown
 from casework.runtime.views.status_view import StatusView, status_lines, with_running
 from tests.support.packages import CASE, Workshop
