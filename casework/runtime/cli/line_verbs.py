@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from casework.checkpoints.store import CheckpointStore
-    from casework.runtime.line.orders import Operation
+    from casework.runtime.line.work import WorkKey
 
 
 def register(app: typer.Typer) -> None:
@@ -125,8 +125,8 @@ def cancel(
 
 
 def _lifted(
-    cancelled: frozenset[Operation], case: str | None, operation: str | None
-) -> list[Operation] | None:
+    cancelled: frozenset[WorkKey], case: str | None, operation: str | None
+) -> list[WorkKey] | None:
     if case is None:
         return None
     return [pair for pair in cancelled if pair[0] == case and operation in (None, pair[1])]
@@ -157,7 +157,7 @@ def _unsettled(store: CheckpointStore, case_id: str, ids: tuple[str, ...]) -> It
             yield operation_id
 
 
-def _tell_cancelled(invocation: Invocation, pairs: list[Operation]) -> None:
+def _tell_cancelled(invocation: Invocation, pairs: list[WorkKey]) -> None:
     from casework.runtime.views import phrases
 
     terminal = invocation.terminal

@@ -14,7 +14,7 @@ from casework.checkpoints.index_rows import IndexCounts, IndexedOperation, to_ti
 from casework.gateway.clock import Clock
 from casework.runner.operation_ids import pipeline_id
 from casework.runtime.line.spread import Spread
-from casework.runtime.line.work import Work
+from casework.runtime.line.work import Work, WorkKey
 
 FETCH: Final = 256
 """How many due operations are taken from the index at a time."""
@@ -137,8 +137,8 @@ class DueQueue:
         self._cases = tuple(dict.fromkeys(cases))
         self._ready: deque[IndexedOperation] = deque()
         self._busy: set[str] = set()
-        self._postponed: dict[tuple[str, str], float] = {}
-        self._given_up: set[tuple[str, str]] = set()
+        self._postponed: dict[WorkKey, float] = {}
+        self._given_up: set[WorkKey] = set()
         self._spread = Spread(index.due_between)
         self._notes = _Notes()
 

@@ -19,7 +19,7 @@ from casework.runtime.line.dispatcher import Ending, Perform, Tick
 from casework.runtime.line.due_queue import POSTPONE_SECONDS_MIN, DueQueue, Pause, Taken
 from casework.runtime.line.governor import Governor, Hold
 from casework.runtime.line.heartbeat import Heartbeat
-from casework.runtime.line.work import Work
+from casework.runtime.line.work import Work, WorkKey
 
 _LOG = logging.getLogger(__name__)
 
@@ -66,7 +66,7 @@ class LocalEngine:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="casework-queue")
         self._tasks: dict[asyncio.Task[None], Work] = {}
         self._ahead: deque[Taken] = deque()
-        self._busy_tries: dict[tuple[str, str], int] = {}
+        self._busy_tries: dict[WorkKey, int] = {}
         self._draining = False
         self._ends: deque[float] = deque(maxlen=SPEED_ENDS)
         self.ended = asyncio.Event()

@@ -13,10 +13,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from secrets import token_hex
-from typing import Final, TypeAlias
+from typing import Final
 
 from casework.checkpoints.timestamps import read_time, write_time
 from casework.errors import StorageError
+from casework.runtime.line.work import WorkKey
 from casework.strict_json import JSON, InvalidJSON, JSONObject, canonical, parse
 
 FOLDER: Final = "line"
@@ -24,9 +25,6 @@ PAUSE_FILE: Final = "paused.json"
 CANCEL_SCHEMA: Final = "line-cancel/1"
 PAUSE_SCHEMA: Final = "line-pause/1"
 REASON_CHARACTERS_MAX: Final = 200
-
-Operation: TypeAlias = tuple[str, str]
-"""Case id and operation id."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +46,7 @@ class LineOrders:
     def __init__(self, root: Path | None) -> None:
         self._folder = None if root is None else root / FOLDER
         self._seen: tuple[int, int] | None = None
-        self._cancelled: frozenset[Operation] = frozenset()
+        self._cancelled: frozenset[WorkKey] = frozenset()
 
     def pause(self, *, at: datetime, reason: str) -> None:
         """Pause the line of all processes.
@@ -85,7 +83,7 @@ class LineOrders:
             return Paused(read_time(str(at)), str(reason or ""))
         return Paused(None, "")
 
-    def cancel(self, operations: Iterable[Operation], *, at: datetime) -> None:
+    def cancel(self, operations: Iterable[WorkKey], *, at: datetime) -> None:
         """Cancel operations: none of them is begun until it is lifted.
 
         Raises:
@@ -99,7 +97,7 @@ class LineOrders:
         }
         self._write(f"cancelled-{at:%Y%m%dT%H%M%S}-{token_hex(4)}.json", body)
 
-    def lift(self, operations: Iterable[Operation] | None = None) -> int:
+    def lift(self, operations: Iterable[WorkKey] | None = None) -> int:
         """Lift the cancellation of operations, or of all; return of how many.
 
         Raises:
@@ -121,7 +119,7 @@ class LineOrders:
                     path.unlink()
         return lifted
 
-    def cancelled(self) -> frozenset[Operation]:
+    def cancelled(self) -> frozenset[WorkKey]:
         """Return what is cancelled; the files are read again only when the folder changed."""
         if self._folder is None:
             return self._cancelled
@@ -166,7 +164,7 @@ def _read(path: Path) -> JSONObject:
     return body if isinstance(body, dict) else {}
 
 
-def _operations(path: Path) -> list[Operation]:
+def _operations(path: Path) -> list[WorkKey]:
     with suppress(FileNotFoundError):
         pairs = _read(path).get("operations")
         if isinstance(pairs, list):

@@ -21,10 +21,9 @@ from __future__ import annotations
 from collections import OrderedDict
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final, TypeAlias
+from typing import Final
 
-Operation: TypeAlias = tuple[str, str]
-"""Case id and operation id."""
+from casework.runtime.line.work import WorkKey
 
 MARKS_MAX: Final = 65_536
 """Most operations whose earlier failure is remembered; the oldest is forgotten first."""
@@ -74,16 +73,16 @@ class OutageWatch:
         """When the next canary may go, while paused."""
         self.canaries_failed = 0
         self._concurrency = concurrency
-        self._run_up: OrderedDict[Operation, int] = OrderedDict()
-        self._marked: OrderedDict[Operation, None] = OrderedDict()
-        self._canary: Operation | None = None
+        self._run_up: OrderedDict[WorkKey, int] = OrderedDict()
+        self._marked: OrderedDict[WorkKey, None] = OrderedDict()
+        self._canary: WorkKey | None = None
         self._interval = rule.canary_seconds
         self._allowed = concurrency
         self._answers = 0
         self._grows_at = 0.0
 
     @property
-    def canary(self) -> Operation | None:
+    def canary(self) -> WorkKey | None:
         """Return the canary that is out now."""
         return self._canary
 
@@ -106,7 +105,7 @@ class OutageWatch:
             return max(self._grows_at - now, 0.0)
         return None
 
-    def begin(self, operation: Operation, now: float) -> bool:
+    def begin(self, operation: WorkKey, now: float) -> bool:
         """Take note that a round is about to begin; False if it must wait.
 
         While the line is paused, the round that may begin is the canary.
@@ -118,12 +117,12 @@ class OutageWatch:
         self._canary = operation
         return True
 
-    def let_go(self, operation: Operation) -> None:
+    def let_go(self, operation: WorkKey) -> None:
         """Take note of a round that ended without telling anything about any provider."""
         if self._canary == operation:
             self._canary = None
 
-    def answered(self, operation: Operation, *, now: float, chance: float) -> None:
+    def answered(self, operation: WorkKey, *, now: float, chance: float) -> None:
         """Take note that a provider gave an answer, whether it could be used or not."""
         for failed in self._run_up:
             self._mark(failed)
@@ -137,7 +136,7 @@ class OutageWatch:
             if self._answers == self._allowed:
                 self._grows_at = now + self.rule.step_seconds * (0.5 + chance)
 
-    def unavailable(self, operation: Operation, *, now: float, chance: float) -> None:
+    def unavailable(self, operation: WorkKey, *, now: float, chance: float) -> None:
         """Take note that every target of a round was unavailable."""
         was_canary = self._canary == operation
         self.let_go(operation)
@@ -193,7 +192,7 @@ class OutageWatch:
         cases = {case_id for case_id, _ in evidence}
         return sum(evidence.values()) >= self.rule.failed_rounds and len(cases) >= self.rule.cases
 
-    def _mark(self, operation: Operation) -> None:
+    def _mark(self, operation: WorkKey) -> None:
         self._marked[operation] = None
         self._marked.move_to_end(operation)
         if len(self._marked) > MARKS_MAX:

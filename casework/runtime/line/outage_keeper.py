@@ -14,7 +14,8 @@ from casework.runner.calls import calls_of
 from casework.runner.case_runner import OperationResult
 from casework.runner.operation import ResultStatus
 from casework.runtime.line.line_state import LineState, steady_time
-from casework.runtime.line.outage import LinePhase, Operation, OutageRule, OutageWatch
+from casework.runtime.line.outage import LinePhase, OutageRule, OutageWatch
+from casework.runtime.line.work import WorkKey
 
 _LOG = logging.getLogger(__name__)
 
@@ -75,7 +76,7 @@ class OutageKeeper:
         seconds = self.watch.seconds_until_room(self._clock.monotonic())
         return WAIT_SECONDS_MAX if seconds is None else min(seconds, WAIT_SECONDS_MAX)
 
-    def begin(self, operation: Operation, *, most_seconds: float) -> bool:
+    def begin(self, operation: WorkKey, *, most_seconds: float) -> bool:
         """Take note that a round is about to begin; False if it must wait.
 
         Args:
@@ -92,13 +93,13 @@ class OutageKeeper:
         self._poll()
         return False
 
-    def let_go(self, operation: Operation) -> None:
+    def let_go(self, operation: WorkKey) -> None:
         """Take note of a round that told nothing about any provider."""
         if self.watch.canary == operation:
             self._tell(self._state.release_canary)
         self.watch.let_go(operation)
 
-    def ended(self, operation: Operation, result: OperationResult | None) -> None:
+    def ended(self, operation: WorkKey, result: OperationResult | None) -> None:
         """Take note of how a round ended."""
         answered = somebody_answered(result)
         if answered is None:

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypeAlias
+
+WorkKey: TypeAlias = tuple[str, str]
+"""Case id and operation id."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,6 +18,6 @@ class Work:
     operation_id: str
 
     @property
-    def key(self) -> tuple[str, str]:
+    def key(self) -> WorkKey:
         """Return what tells it from all other work."""
         return self.case_id, self.operation_id

@@ -5,12 +5,13 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from casework.runtime.line.outage import LinePhase, Operation, OutageRule, OutageWatch
+from casework.runtime.line.outage import LinePhase, OutageRule, OutageWatch
+from casework.runtime.line.work import WorkKey
 
 EVEN = 0.5
 
 
-def op(number: int) -> Operation:
+def op(number: int) -> WorkKey:
     """Return the only operation of a case."""
     return (f"case-{number}", "extract")
 
