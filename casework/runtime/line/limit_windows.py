@@ -10,7 +10,9 @@ from typing import Final
 
 from casework.config.limits import DayReset, ProviderLimits, zone_named
 
-MINUTE: Final = timedelta(seconds=60)
+WINDOW: Final = timedelta(seconds=61)
+"""How long a call counts for the limit of a minute. It reaches the server a little after it was
+counted, and one of the next minute may be quicker on its way."""
 
 _DAYS: Final = range(-2, 3)
 """Days around a moment among whose resets the last and the next one are."""
@@ -66,14 +68,14 @@ def closed_until(
     Args:
         limits: The limits.
         now: The time.
-        recent: When the calls of the last minute began, in any order; others do no harm.
+        recent: When calls were counted, in any order; those before the window do no harm.
         today: How many calls the day that ``now`` belongs to has seen.
     """
     found = []
     if limits.requests_per_minute is not None:
-        calls = sorted(at for at in recent if now - MINUTE < at <= now)
+        calls = sorted(at for at in recent if now - WINDOW < at <= now)
         if len(calls) >= limits.requests_per_minute:
-            opens_at = calls[-limits.requests_per_minute] + MINUTE
+            opens_at = calls[-limits.requests_per_minute] + WINDOW
             found.append(Closed(LimitKind.MINUTE, opens_at))
     if limits.requests_per_day is not None and today >= limits.requests_per_day:
         found.append(Closed(LimitKind.DAY, day_of(now, limits).ends_at))

@@ -24,7 +24,7 @@ from casework.checkpoints.index_rows import boot_identity
 from casework.config.limits import ProviderLimits
 from casework.errors import StorageError
 from casework.gateway.clock import Clock
-from casework.runtime.line.limit_windows import MINUTE, Closed, closed_until, day_of
+from casework.runtime.line.limit_windows import WINDOW, Closed, closed_until, day_of
 
 _LOG = logging.getLogger(__name__)
 _T = TypeVar("_T")
@@ -58,6 +58,7 @@ _PRAGMAS: Final = (
 _DAMAGED: Final = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
 _PRIMARY_CODE: Final = 0xFF
 _MINUTES_KEPT: Final = 3 * 24 * 60
+_MINUTE: Final = timedelta(minutes=1)
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -416,7 +417,7 @@ def _closed(
     connection: sqlite3.Connection, provider: str, limits: ProviderLimits, *, now: datetime
 ) -> Closed | None:
     rows = connection.execute(
-        "select at from calls where provider = ? and at > ?", (provider, _ticks(now - MINUTE))
+        "select at from calls where provider = ? and at > ?", (provider, _ticks(now - WINDOW))
     )
     today = 0
     if limits.requests_per_day is not None:
@@ -436,7 +437,7 @@ def _count(connection: sqlite3.Connection, provider: str, now: datetime) -> None
     """Note a call; what is older than anything that still counts is dropped."""
     connection.execute(
         "delete from calls where provider = ? and at not between ? and ?",
-        (provider, _ticks(now - MINUTE), _ticks(now + MINUTE)),
+        (provider, _ticks(now - WINDOW), _ticks(now + WINDOW)),
     )
     connection.execute("insert into calls values (?, ?)", (provider, _ticks(now)))
     connection.execute(
@@ -458,7 +459,7 @@ def _moment(ticks: int) -> datetime:
 
 
 def _minute(moment: datetime) -> int:
-    return (moment - _EPOCH) // MINUTE
+    return (moment - _EPOCH) // _MINUTE
 
 
 def _unavailable() -> StorageError:

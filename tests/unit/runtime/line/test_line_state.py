@@ -11,7 +11,7 @@ import pytest
 
 from casework.config.limits import ProviderLimits
 from casework.errors import StorageError
-from casework.runtime.line.limit_windows import LimitKind
+from casework.runtime.line.limit_windows import WINDOW, LimitKind
 from casework.runtime.line.line_state import FILE_NAME, LineState, SetAside, Spending
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -42,10 +42,10 @@ def test_calls_of_all_processes_count_together(pair: tuple[LineState, LineState]
     for state in pair:
         closed = state.count_call("a", limits, now=NOON + 5 * SECOND)
         assert closed is not None
-        assert (LimitKind.MINUTE, NOON + 60 * SECOND) == (closed.kind, closed.opens_at)
+        assert (LimitKind.MINUTE, NOON + WINDOW) == (closed.kind, closed.opens_at)
         assert closed == state.closed("a", limits, now=NOON + 5 * SECOND)
     assert pair[0].closed("b", limits, now=NOON) is None
-    assert pair[1].count_call("a", limits, now=NOON + 60 * SECOND) is None
+    assert pair[1].count_call("a", limits, now=NOON + WINDOW) is None
 
 
 def test_counts_survive_the_process(path: Path) -> None:
