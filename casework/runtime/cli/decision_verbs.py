@@ -122,8 +122,8 @@ def _decide(
 ) -> ExitCode:
     """Commit a decision, tell it, and name the next item."""
     from casework.gateway.clock import SystemClock
+    from casework.runner.inbox_items import inbox_items
     from casework.runner.reviews import Reviewer
-    from casework.runtime.views.inbox import inbox_items
     from casework.runtime.views.reviewable import reviewable_operation
     from casework.runtime.workspace import existing_store, require_cases
 

@@ -8,6 +8,7 @@ from typing import Final
 
 from casework.checkpoints.records import OperationStatus
 from casework.runner.export import ExportRow
+from casework.runner.inbox_items import PERSON_CODES
 from casework.runner.operation_ids import pipeline_id
 from casework.runner.pipeline import Pipeline
 from casework.runtime.cli.run_session import RunResult, calls_line, result_to_json
@@ -16,7 +17,6 @@ from casework.runtime.demo import DemoProject, LicenceCase, Score, Verdict, scor
 from casework.runtime.importing import ImportCount
 from casework.runtime.views import phrases
 from casework.runtime.views.export_rows import export_rows
-from casework.runtime.views.inbox import PERSON_CODES
 from casework.runtime.views.status_view import counts_line
 from casework.runtime.workspace import Workspace
 from casework.strict_json import JSON, JSONObject

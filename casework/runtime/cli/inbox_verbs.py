@@ -60,17 +60,17 @@ def list_(
     the document itself, like an empty text or a refusal, which asking again does not cure. What a
     person decided about leaves the list.
     """
-    from casework.runtime.views import inbox
+    from casework.runner import inbox_items
     from casework.runtime.workspace import existing_store
 
     index, terminal = existing_store(invocation.project()).index, invocation.terminal
     items: Iterator[IndexedOperation]
     if reviewed:
-        items = inbox.decided_items(index, reason=reason)
+        items = inbox_items.decided_items(index, reason=reason)
     elif unreviewed:
-        items = inbox.unreviewed_answers(index)
+        items = inbox_items.unreviewed_answers(index)
     else:
-        items = inbox.inbox_items(index, reason=reason)
+        items = inbox_items.inbox_items(index, reason=reason)
     if terminal.as_json:
         for item in items:
             terminal.json_line(_item_to_json(item))
@@ -85,8 +85,8 @@ def list_(
         ("case", "operation", "status", "reason", "rounds", "waits for", "may go on from"),
         [_item_row(item) for item in shown],
     )
-    resumes = any(inbox.waits_for(item) is inbox.Waits.EXPLICIT_RESUME for item in shown)
-    way_on = ", casework inbox release --all" if resumes else ""
+    waits = map(inbox_items.waits_for, shown)
+    way_on = ", casework inbox release --all" if inbox_items.Waits.EXPLICIT_RESUME in waits else ""
     terminal.note(f"next: casework inbox show CASE{way_on}")
     return ExitCode.SUCCESS
 
@@ -226,8 +226,8 @@ def _event_row(event: InboxEvent) -> tuple[str, ...]:
 
 
 def _item_to_json(item: IndexedOperation) -> JSONObject:
+    from casework.runner.inbox_items import reason_of, waits_for
     from casework.runtime.views import phrases
-    from casework.runtime.views.inbox import reason_of, waits_for
 
     return {
         "case_id": item.case_id,
@@ -242,8 +242,8 @@ def _item_to_json(item: IndexedOperation) -> JSONObject:
 
 
 def _item_row(item: IndexedOperation) -> tuple[str, ...]:
+    from casework.runner.inbox_items import reason_of, waits_for
     from casework.runtime.views import phrases
-    from casework.runtime.views.inbox import reason_of, waits_for
 
     waits = item.verdict.value if item.verdict else waits_for(item).value.replace("_", " ")
     return (

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final
 
+from casework.runtime.cli.run_monitor import Display
 from casework.runtime.cli.terminal import Terminal, showable
-from casework.runtime.run.run_monitor import Display
 from casework.runtime.views import phrases
 from casework.runtime.views.line_standing import held_lines
 from casework.runtime.views.status_view import (

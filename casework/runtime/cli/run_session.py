@@ -14,12 +14,12 @@ from casework.errors import OperationConflict
 from casework.runtime.cli.exit_codes import ExitCode
 from casework.runtime.cli.failures import exit_code_of
 from casework.runtime.cli.run_display import display
+from casework.runtime.cli.run_monitor import RunMonitor
 from casework.runtime.cli.terminal import Terminal
 from casework.runtime.run.batch import BatchEnd, BatchReport
 from casework.runtime.run.health import HealthFile
 from casework.runtime.run.interruption import Interruption
 from casework.runtime.run.pipeline_run import PipelineRun
-from casework.runtime.run.run_monitor import RunMonitor
 from casework.runtime.run.session_record import (
     SessionKind,
     SessionRecord,

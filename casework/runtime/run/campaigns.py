@@ -15,9 +15,9 @@ from casework.checkpoints.records import OperationStatus
 from casework.checkpoints.store import CheckpointStore
 from casework.errors import LockBusy, NotDue
 from casework.runner.inbox import resume_under_next_id
+from casework.runner.inbox_items import decided_items, reason_of, same_reason
 from casework.runner.operation_ids import later_campaigns
 from casework.runtime.run.stale_results import Stale
-from casework.runtime.views.inbox import decided_items, reason_of, same_reason
 from casework.runtime.workspace import require_cases
 
 CAMPAIGNS_MAX: Final = 10_000

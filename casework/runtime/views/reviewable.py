@@ -7,7 +7,7 @@ from casework.checkpoints.records import OperationState, operation_hash
 from casework.checkpoints.store import CheckpointStore
 from casework.checkpoints.transitions import may_be_reviewed
 from casework.errors import PackageNotFound
-from casework.runtime.views.inbox import waits_for_person
+from casework.runner.inbox_items import waits_for_person
 
 
 def reviewable_operation(

@@ -11,8 +11,8 @@ from casework.checkpoints.names import outcome_path
 from casework.checkpoints.records import OperationStatus
 from casework.checkpoints.store import CheckpointStore
 from casework.errors import CheckpointError
+from casework.runner.inbox_items import reason_of
 from casework.runner.outcome_files import read_outcome
-from casework.runtime.views.inbox import reason_of
 
 
 class Cut(StrEnum):

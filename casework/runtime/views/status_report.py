@@ -15,6 +15,7 @@ from casework.errors import CaseworkError, ConfigurationError, StorageError
 from casework.gateway.clock import SystemClock
 from casework.gateway.llm_gateway import LLMGateway
 from casework.gateway.privacy import Eligibility, judge
+from casework.runner.inbox_items import reasons
 from casework.runner.pipeline import Pipeline
 from casework.runtime.line.line_state import FILE_NAME, LineState
 from casework.runtime.line.orders import LineOrders
@@ -22,7 +23,6 @@ from casework.runtime.project import Project
 from casework.runtime.run.session_record import SessionRecords
 from casework.runtime.run.stale_results import Stale, StaleCheck
 from casework.runtime.run.state_counts import of_index
-from casework.runtime.views.inbox import reasons
 from casework.runtime.views.line_standing import LineStanding, line_standing
 from casework.runtime.views.status_view import StatusView
 from casework.runtime.views.travel import travel_sentence

@@ -6,9 +6,9 @@ from pathlib import Path
 
 from casework.checkpoints.memory_storage import MemoryStorage
 from casework.checkpoints.records import OperationStatus
+from casework.runner.inbox_items import inbox_items, reasons
 from casework.runner.operation_ids import later_campaigns, pipeline_id
 from casework.runtime.run.campaigns import Again, Answer, ask_again, stopped_operations
-from casework.runtime.views.inbox import inbox_items, reasons
 from tests.support.packages import CASE, Workshop
 
 STOPPED = (OperationStatus.ERROR, OperationStatus.BLOCKED)
