@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -26,6 +26,7 @@ from casework.errors import (
     StorageError,
 )
 from casework.runner.inbox_folder import InboxFolder, Note, age_seconds, is_regular
+from casework.runner.operation_ids import later_ids
 
 FILES_MAX: Final = 100
 """Files taken up in one step; the rest waits for the next one."""
@@ -93,7 +94,6 @@ class InboxProcessor:
         store: Where the packages go.
         folder: Where files arrive.
         now: The clock.
-        later_ids: Returns the ids under which an operation may live on, in order.
         limits: How large a package may be, counted while it is read.
     """
 
@@ -103,13 +103,11 @@ class InboxProcessor:
         folder: InboxFolder,
         *,
         now: Callable[[], datetime],
-        later_ids: Callable[[str], Iterable[str]],
         limits: ZipLimits | None = None,
     ) -> None:
         self._store = store
         self._folder = folder
         self._now = now
-        self._later_ids = later_ids
         self._limits = limits
 
     def process_once(self) -> InboxReport:
@@ -195,7 +193,7 @@ class InboxProcessor:
     def _resume(self, operation: IndexedOperation) -> InboxEvent | None:
         """Let a blocked operation go on; None where somebody did before."""
         try:
-            new_id = resume_under_next_id(self._store, operation, self._later_ids)
+            new_id = resume_under_next_id(self._store, operation)
         except (CheckpointError, RunnerError) as error:
             return InboxEvent(
                 arrival=Arrival.LEFT,
@@ -215,18 +213,13 @@ class InboxProcessor:
 
 
 def resume_under_next_id(
-    store: CheckpointStore,
-    operation: IndexedOperation,
-    later_ids: Callable[[str], Iterable[str]],
-    *,
-    answered: bool = False,
+    store: CheckpointStore, operation: IndexedOperation, *, answered: bool = False
 ) -> str | None:
     """Let an operation live on under the first free id; None if it was resumed before.
 
     Args:
         store: Where.
         operation: Which.
-        later_ids: Yields the ids to try, in order.
         answered: Also where it has an answer, which then is history.
 
     Raises:

@@ -6,10 +6,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from typing import Final
 
 from casework.runner.chunk_ids import chunk_id
+
+CAMPAIGNS_MAX: Final = 10_000
+"""Most ids that are tried for one that is free."""
 
 _CAMPAIGN: Final = re.compile(r"(?P<base>.+)@(?P<number>[1-9][0-9]{0,8})", re.DOTALL)
 
@@ -36,3 +39,10 @@ def later_campaigns(operation_id: str) -> tuple[str, int]:
     """Return the stem and the first number of the ids under which to ask again."""
     match = _CAMPAIGN.fullmatch(operation_id)
     return (match["base"], int(match["number"]) + 1) if match else (operation_id, 2)
+
+
+def later_ids(operation_id: str) -> Iterator[str]:
+    """Yield the ids under which an operation may live on: ``op@2``, ``op@3``, ..."""
+    stem, first = later_campaigns(operation_id)
+    for number in range(first, first + CAMPAIGNS_MAX):
+        yield f"{stem}@{number}"

@@ -9,7 +9,6 @@ from casework.checkpoints.store import CheckpointStore
 from casework.errors import PackageNotFound
 from casework.runner.inbox import InboxEvent, InboxProcessor
 from casework.runner.inbox_folder import InboxFolder
-from casework.runtime.run.campaigns import later_ids
 
 
 def inbox_folder(store: CheckpointStore, now: Callable[[], datetime]) -> InboxFolder:
@@ -25,7 +24,7 @@ def inbox_folder(store: CheckpointStore, now: Callable[[], datetime]) -> InboxFo
 
 def inbox_processor(store: CheckpointStore, now: Callable[[], datetime]) -> InboxProcessor:
     """Return what takes packages in; its ``process_once`` is one step of blocking work."""
-    return InboxProcessor(store, inbox_folder(store, now), now=now, later_ids=later_ids)
+    return InboxProcessor(store, inbox_folder(store, now), now=now)
 
 
 def arrivals(processor: InboxProcessor) -> Iterator[InboxEvent]:

@@ -32,9 +32,7 @@ def inbox_of(root: Path, disk: Disk) -> tuple[CheckpointStore, InboxFolder, Inbo
     store = CheckpointStore(root / "runtime", now=lambda: LATER, disk=disk)
     store.recover()
     folder = InboxFolder(root / "runtime", now=lambda: LATER, disk=disk)
-    processor = InboxProcessor(
-        store, folder, now=lambda: LATER, later_ids=lambda old: (f"{old}@{n}" for n in range(2, 9))
-    )
+    processor = InboxProcessor(store, folder, now=lambda: LATER)
     return store, folder, processor
 
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 from itertools import groupby
-from typing import Final
 
 from casework.checkpoints.index_pages import operations_in
 from casework.checkpoints.index_rows import IndexedOperation
@@ -16,18 +15,8 @@ from casework.checkpoints.store import CheckpointStore
 from casework.errors import LockBusy, NotDue
 from casework.runner.inbox import resume_under_next_id
 from casework.runner.inbox_items import decided_items, reason_of, same_reason
-from casework.runner.operation_ids import later_campaigns
 from casework.runtime.run.stale_results import Stale
 from casework.runtime.workspace import require_cases
-
-CAMPAIGNS_MAX: Final = 10_000
-
-
-def later_ids(operation_id: str) -> Iterator[str]:
-    """Yield the ids under which an operation may live on: ``op@2``, ``op@3``, ..."""
-    stem, first = later_campaigns(operation_id)
-    for number in range(first, first + CAMPAIGNS_MAX):
-        yield f"{stem}@{number}"
 
 
 class Answer(StrEnum):
@@ -130,7 +119,7 @@ def ask_stale(store: CheckpointStore, stale: Iterable[Stale]) -> Iterator[Again]
 
 def _ask(store: CheckpointStore, operation: IndexedOperation, *, answered: bool) -> Again:
     try:
-        new_id = resume_under_next_id(store, operation, later_ids, answered=answered)
+        new_id = resume_under_next_id(store, operation, answered=answered)
     except NotDue:
         return _again(operation, Answer.NOT_DUE)
     except LockBusy:

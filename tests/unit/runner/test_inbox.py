@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import zipfile
-from collections.abc import Iterable
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -32,11 +31,6 @@ from tests.support.packages import CASE, START, Workshop, files_below
 OP = operation_hash(1, "op")
 
 
-def later_ids(operation_id: str) -> Iterable[str]:
-    """Return two ids under which an operation may live on."""
-    return (f"{operation_id}@2", f"{operation_id}@3")
-
-
 class Post:
     """Two workshops, and the inbox of one of them.
 
@@ -55,7 +49,6 @@ class Post:
             self.here.store,
             self.folder,
             now=lambda: self.here.at,
-            later_ids=later_ids,
             limits=limits,
         )
         self.inbox.mkdir(parents=True)
