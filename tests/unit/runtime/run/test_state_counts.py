@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
@@ -12,8 +13,10 @@ from casework.checkpoints.memory_storage import MemoryStorage
 from casework.checkpoints.records import OperationStatus, PackageStatus
 from casework.errors import StorageError
 from casework.runtime.cli.run_display import LiveScreen, PlainLines
+from casework.runtime.line.limit_windows import Closed, LimitKind
 from casework.runtime.run.session_record import ProviderRecord, SessionRecord, UsageRecord
 from casework.runtime.run.state_counts import StateCounts, of_index
+from casework.runtime.views.line_standing import LimitStanding, LineStanding
 from casework.runtime.views.status_breakdown import Cut, breakdown
 from casework.runtime.views.status_view import StatusView, status_lines, with_running
 from tests.support.packages import CASE, Workshop
@@ -121,6 +124,19 @@ def test_plain_lines_come_now_and_then() -> None:
         now[0] = float(moment)
         plain.show(view(success=success))
     assert ["63%", "64%", "64%"] == [line.split()[0] for line in lines]
+
+
+def test_a_run_that_waits_for_a_limit_says_so() -> None:
+    """Where nothing runs because a limit is reached; while others answer, it is no news."""
+    lines: list[str] = []
+    closed = Closed(LimitKind.DAY, START)
+    limit = LimitStanding(provider="free", closed=closed, today=9, per_day=9, resets_at=START)
+    for running in (0, 2):
+        shown = replace(view(), counts=replace(view().counts, running=running))
+        shown = replace(shown, line=LineStanding(limits=(limit,)))
+        PlainLines(lines.append, lambda: 0.0).show(shown)
+    told = ["limit  free is at requests_per_day until" in line for line in lines]
+    assert [True, False] == told
 
 
 def test_the_live_screen_lets_no_control_character_through() -> None:
