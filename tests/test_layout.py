@@ -29,6 +29,9 @@ FLOORS: dict[str, set[str]] = {
 }
 """What each floor may import of ours, besides the ground."""
 
+STOREYS = ("line", "run", "views", "cli")
+"""The rooms of the top floor from below: none imports one that comes after it."""
+
 PROMPTS_MAY_USE = {"casework.gateway.messages", "casework.config.privacy_profile"}
 
 DOORS: dict[str, set[str]] = {
@@ -93,6 +96,12 @@ def floor_of(module: str) -> str:
     return parts[1] if len(parts) > 1 else ""
 
 
+def room_of(module: str) -> str:
+    """Return the room of the top floor in which a module of ours stands; empty below it."""
+    parts = module.split(".")
+    return parts[2] if parts[:2] == ["casework", "runtime"] and len(parts) > 2 else ""
+
+
 def test_no_import_runs_up() -> None:
     """Each floor imports only the floors that the design puts below it."""
     broken = [
@@ -102,6 +111,18 @@ def test_no_import_runs_up() -> None:
         if imported.startswith("casework.")
         and floor_of(name)
         and floor_of(imported) not in FLOORS[floor_of(name)] | GROUND | {floor_of(name)}
+    ]
+    assert broken == []
+
+
+def test_the_top_floor_has_an_order_too() -> None:
+    """What begins rounds knows no run, a run no view, and a view no command line."""
+    broken = [
+        f"{name} imports {imported}"
+        for name, path in modules().items()
+        if (here := room_of(name)) in STOREYS
+        for imported in imports_of(path)
+        if room_of(imported) in STOREYS[STOREYS.index(here) + 1 :]
     ]
     assert broken == []
 
