@@ -10,7 +10,7 @@ from typing import Final
 from casework.runtime.cli.run_monitor import Display
 from casework.runtime.cli.terminal import Terminal, showable
 from casework.runtime.views import phrases
-from casework.runtime.views.line_standing import held_lines, hold_lines
+from casework.runtime.views.line_standing import hold_lines, standstill_lines
 from casework.runtime.views.status_view import (
     StatusView,
     counts_line,
@@ -48,7 +48,7 @@ class PlainLines:
         counts, now = view.counts, self._monotonic()
         percent = 100 * counts.settled // counts.total if counts.total else 100
         # A limit that is reached stops nothing while others still answer.
-        holds = held_lines(view.line) if counts.running else hold_lines(view.line)
+        holds = standstill_lines(view.line) if counts.running else hold_lines(view.line)
         line = "  ".join((counts_line(counts, view.next_due_at), *holds))
         if self._shown is not None and self._shown_at is not None:
             waited = now - self._shown_at >= LINE_SECONDS

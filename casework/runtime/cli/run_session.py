@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
@@ -27,7 +26,7 @@ from casework.runtime.run.session_record import (
     UsageRecord,
 )
 from casework.runtime.run.state_counts import StateCounts
-from casework.runtime.run.sweeping import Sweeper
+from casework.runtime.run.sweeping import Sweeper, interrupted_line
 from casework.runtime.views import phrases
 from casework.runtime.views.explanation import explain
 from casework.runtime.views.line_standing import hold_lines
@@ -115,10 +114,7 @@ class RunSession:
         ready = run.prepare()
         self._announce()
         for intent in ready.interrupted:
-            self._terminal.note(
-                f"interrupted: case {intent.case_id}, {intent.operation_id} round {intent.round} "
-                "was cut off before its outcome was known; its call may have been paid twice"
-            )
+            self._terminal.note(interrupted_line(intent))
         records = SessionRecords(workspace.store)
         records.settle()
         started_at = workspace.clock.now()
@@ -133,8 +129,7 @@ class RunSession:
             kind=self._kind,
             health=self._health,
         )
-        with ExitStack() as held:
-            held.enter_context(records.alive(session_id))
+        with records.alive(session_id):
             try:
                 asyncio.run(self._drive(monitor))
             finally:

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Final
 
+from casework.checkpoints.inflight import Intent
 from casework.errors import CaseworkError, LockBusy
 from casework.runner.inbox import Arrival, InboxEvent
 from casework.runtime.line.clock_ticks import ticking
@@ -70,8 +71,7 @@ class Sweeper:
         for intent in self._store.recover():
             self._tell_once(
                 ("interrupted", intent.case_id, intent.ophash, intent.started_at),
-                f"interrupted: case {intent.case_id}, {intent.operation_id} round {intent.round} "
-                "was cut off before its outcome was known; its call may have been paid twice",
+                interrupted_line(intent),
             )
 
     def _tell_arrival(self, event: InboxEvent) -> None:
@@ -88,3 +88,11 @@ class Sweeper:
         if key not in self._told:
             self._told.add(key)
             self._tell(line)
+
+
+def interrupted_line(intent: Intent) -> str:
+    """Say that a round was cut off, and what that may have cost."""
+    return (
+        f"interrupted: case {intent.case_id}, {intent.operation_id} round {intent.round} "
+        "was cut off before its outcome was known; its call may have been paid twice"
+    )

@@ -155,7 +155,7 @@ def _budget(
 
 def standing_lines(standing: LineStanding) -> Iterator[str]:
     """Yield a line for each thing that holds the line back, or may do so soon."""
-    yield from held_lines(standing)
+    yield from standstill_lines(standing)
     if standing.limits:
         yield "limits  " + "      ".join(map(_limit_phrase, standing.limits))
     if standing.budget:
@@ -167,7 +167,7 @@ def standing_lines(standing: LineStanding) -> Iterator[str]:
     yield from _cancelled_lines(standing)
 
 
-def held_lines(standing: LineStanding) -> Iterator[str]:
+def standstill_lines(standing: LineStanding) -> Iterator[str]:
     """Yield why nothing is begun at all, if it is so."""
     if standing.paused is not None:
         reason = f": {standing.paused.reason}" if standing.paused.reason else ""
@@ -181,7 +181,7 @@ def held_lines(standing: LineStanding) -> Iterator[str]:
 
 def hold_lines(standing: LineStanding) -> Iterator[str]:
     """Yield all that keeps work from being begun, for a run that ends with work left over."""
-    yield from held_lines(standing)
+    yield from standstill_lines(standing)
     for limit in standing.limits:
         if limit.closed is not None:
             until = phrases.local_time(limit.closed.opens_at)
