@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import chain
-from typing import Final
+from typing import Final, TypeVar
 
 from casework.checkpoints.index_pages import every_operation
-from casework.checkpoints.index_rows import IndexedOperation, Planned
+from casework.checkpoints.index_rows import IndexedOperation
 from casework.checkpoints.inflight import Intent
-from casework.checkpoints.records import OperationStatus
-from casework.errors import CheckpointError, InvalidRequest, LimitReached, OperationConflict
+from casework.errors import LimitReached
 from casework.gateway.round import Plan
 from casework.runner.case_runner import OperationResult
 from casework.runner.operation import ResultStatus
-from casework.runner.operation_ids import first_campaign, pipeline_id
+from casework.runner.operation_ids import pipeline_id
 from casework.runner.pipeline import Pipeline
 from casework.runtime.line.claimant import Claimant, new_worker
 from casework.runtime.line.due_queue import DueQueue
@@ -29,15 +27,16 @@ from casework.runtime.run.batch import Batch, BatchOptions, BatchReport
 from casework.runtime.run.case_requests import CaseRequests, NotReady
 from casework.runtime.run.held_work import HeldWork
 from casework.runtime.run.interruption import Interruption
+from casework.runtime.run.mixed_results import refuse_mixed_results
 from casework.runtime.run.requests import NamedText, PreparedRequest, RequestBuilder
-from casework.runtime.run.stale_results import ANSWERS, COMPARED_MAX, FINISHED, SAMPLE, StaleCheck
+from casework.runtime.run.stale_results import StaleCheck
 from casework.runtime.run.state_counts import StateCounts, of_index, of_operations
 from casework.runtime.workspace import Workspace, require_cases
 
 ALONE_SECONDS: Final = 30.0
 """How long it is believed that no other pipeline has operations here, or that one has."""
 
-_TO_RUN: Final = (Planned.READY, OperationStatus.RETRY_PENDING)
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +131,7 @@ class PipelineRun:
             CaseworkError: As :meth:`Batch.run` does.
         """
         try:
-            self._refuse_mixed_results()
+            await self._in_thread(self._refuse_mixed)
             return await self.batch.run(interruption)
         finally:
             await self.workspace.gateway.aclose()
@@ -162,29 +161,27 @@ class PipelineRun:
     def _plan(self) -> None:
         self._held.plan()
 
-    async def _dispatch(self, work: Work) -> OperationResult | Hold:
-        """Run an operation's round, unless the governor holds it back."""
-        return await self._run_round(work, self.governor)
+    def _refuse_mixed(self) -> None:
+        refuse_mixed_results(self.pipeline, self._index, self._stale, cases=self.cases)
 
-    async def _run_round(self, work: Work, governor: Governor) -> OperationResult | Hold:
+    async def _dispatch(self, work: Work) -> OperationResult | Hold:
         """Build the request from the case's texts and run its round, or refuse it unasked."""
-        in_thread = partial(asyncio.get_running_loop().run_in_executor, self._executor)
-        prepared = await in_thread(self._requests.prepare, work.case_id, work.operation_id)
+        prepared = await self._in_thread(
+            lambda: self._requests.prepare(work.case_id, work.operation_id)
+        )
         if isinstance(prepared, NotReady):
-            return await in_thread(self._held.put_back, work, prepared)
-        result = await self._ask(work, prepared, governor)
+            return await self._in_thread(lambda: self._held.put_back(work, prepared))
+        result = await self._ask(work, prepared)
         if isinstance(result, OperationResult) and result.status is ResultStatus.SUCCESS:
-            await in_thread(self._held.settle, work.case_id)
+            await self._in_thread(lambda: self._held.settle(work.case_id))
         return result
 
-    async def _ask(
-        self, work: Work, prepared: PreparedRequest, governor: Governor
-    ) -> OperationResult | Hold:
-        """Run the round of a request, or refuse it unasked."""
+    async def _ask(self, work: Work, prepared: PreparedRequest) -> OperationResult | Hold:
+        """Run the round of a request, unless the governor holds it back, or refuse it unasked."""
         plan = self.workspace.gateway.plan(prepared.request)
         if prepared.rejection is not None:
             plan = replace(plan, targets=())
-        hold = governor.reserve(work, plan)
+        hold = self.governor.reserve(work, plan)
         if hold is not None:
             return hold
         result: OperationResult | None = None
@@ -193,7 +190,7 @@ class PipelineRun:
         except LimitReached as reached:
             return Hold(HoldReason.LIMIT, reached.seconds)
         finally:
-            governor.ended(work, result)
+            self.governor.ended(work, result)
         return result
 
     async def _round(self, work: Work, prepared: PreparedRequest, plan: Plan) -> OperationResult:
@@ -214,67 +211,8 @@ class PipelineRun:
             generation=prepared.generation,
         )
 
-    def _refuse_mixed_results(self) -> None:
-        """Refuse to go on where finished results stand under the same id for another request.
-
-        One finished operation is compared for each id, without calling anybody, since every run
-        before this one has kept its ids pure. An id is refused while it has work to run; where
-        nothing is left to run, its newest campaign with answers is, so that an edited prompt is
-        never answered with old results in silence.
-        """
-        to_run = {operation.operation_id for operation in self._sample(_TO_RUN)}
-        active = {pipeline_id(operation_id, self._specs) for operation_id in to_run}
-        samples: dict[str, list[IndexedOperation]] = {}
-        for operation in self._sample(FINISHED):
-            samples.setdefault(operation.operation_id, []).append(operation)
-        for base in self._specs:
-            campaigns = [i for i in samples if pipeline_id(i, self._specs) == base]
-            answered = [i for i in campaigns if samples[i][0].status is OperationStatus.SUCCESS]
-            compared = {i for i in campaigns if i in to_run}
-            if base not in active and answered:
-                compared.add(max(answered, key=lambda i: (not self._is_part(i), len(i), i)))
-            for operation_id in sorted(compared):
-                self._compare_one_of(samples[operation_id])
-
-    def _compare_one_of(self, operations: Sequence[IndexedOperation]) -> None:
-        """Compare the first of some finished operations that can be compared.
-
-        One whose only difference are the answers that it read is not what the pipeline changed.
-        """
-        for operation in operations[:COMPARED_MAX]:
-            try:
-                parts = self._stale.differing(operation)
-            except (CheckpointError, InvalidRequest):
-                continue  # locked or damaged: the run itself will tell
-            if parts is None or ANSWERS in parts:
-                continue
-            if parts:
-                raise OperationConflict(
-                    f"operation {operation.operation_id!r} was begun with other "
-                    f"{', '.join(parts)}; its results are kept and not mixed with others",
-                    where=f"pipeline {self.pipeline.name!r}",
-                    remedy="casework retry --stale asks anew under a later id; or give the "
-                    "operation a new id in the pipeline, or restore what changed",
-                )
-            return
-
-    def _sample(self, statuses: Sequence[OperationStatus | Planned]) -> Iterator[IndexedOperation]:
-        """Yield some of the selected operations that are in one of these states."""
-        for status in statuses:
-            found: Sequence[IndexedOperation]
-            if self.cases:
-                chosen = chain.from_iterable(map(self._index.operations, self.cases))
-                found = [
-                    operation
-                    for operation in chosen
-                    if status in (operation.status, operation.planned)
-                ]
-            else:
-                found = self._index.in_status(status, limit=SAMPLE)
-            yield from filter(self._is_ours, found)
-
-    def _is_part(self, operation_id: str) -> bool:
-        return first_campaign(operation_id, self._specs) not in self._specs
-
     def _is_ours(self, operation: IndexedOperation) -> bool:
         return pipeline_id(operation.operation_id, self._specs) in self._specs
+
+    async def _in_thread(self, call: Callable[[], _T]) -> _T:
+        return await asyncio.get_running_loop().run_in_executor(self._executor, call)
