@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from casework.checkpoints.index import PackageIndex
-from casework.checkpoints.index_rows import IndexedOperation, Planned
+from casework.checkpoints.index_rows import IndexedOperation, IndexedPackage, Planned
 from casework.checkpoints.records import OperationStatus
 from casework.checkpoints.store import CheckpointStore
 from casework.errors import StorageError
@@ -22,20 +22,28 @@ STATES: Final[tuple[OperationStatus | Planned, ...]] = (
 )
 
 
+def every_package(index: PackageIndex) -> Iterator[IndexedPackage]:
+    """Yield every package that the index knows, in the order of their cases."""
+    page = index.packages(limit=PAGE)
+    while page:
+        yield from page
+        page = index.packages(after=page[-1].case_id, limit=PAGE)
+
+
 def every_case(store: CheckpointStore) -> Iterator[str]:
     """Yield the id of every case in order; from the packages where the index cannot be used.
 
     So what only looks also works in a folder that may not be written.
     """
+    packages = every_package(store.index)
     try:
-        page = store.index.packages(limit=PAGE)
+        first = next(packages, None)
     except StorageError:
         yield from store.list()
         return
-    while page:
-        for package in page:
-            yield package.case_id
-        page = store.index.packages(after=page[-1].case_id, limit=PAGE)
+    if first is not None:
+        yield first.case_id
+    yield from (package.case_id for package in packages)
 
 
 def every_operation(index: PackageIndex) -> Iterator[IndexedOperation]:

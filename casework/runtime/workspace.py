@@ -114,7 +114,7 @@ def require_cases(store: CheckpointStore, case_ids: Iterable[str]) -> None:
             raise PackageNotFound(
                 "there is no such case",
                 where=case_id,
-                remedy="`casework export` and `casework inbox list` name the cases",
+                remedy="`casework inspect --all` names the cases",
             ) from None
 
 

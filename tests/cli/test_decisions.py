@@ -48,6 +48,17 @@ def view(cli: CommandLine, case: str) -> str:
     return text.split("view ")[1].split()[0]
 
 
+def test_the_cases_of_a_project_are_listed(answered: CommandLine) -> None:
+    """With the generation and status of each, for people and for programs."""
+    listed = answered("inspect", "--all").out.splitlines()
+    assert ["CASE", "STATUS", "GENERATION", "REVISION", "PHASE"] == listed[0].split()
+    assert ["a.txt", "SUCCESS", "2", "1", "BUILDING_CASE"] == listed[1].split()
+    told = [json.loads(line) for line in answered("inspect", "--all", "--json").out.splitlines()]
+    assert "a.txt" == told[0]["case_id"]
+    assert 2 == answered("inspect").code
+    assert 2 == answered("inspect", "a.txt", "--all").code
+
+
 def test_items_leave_the_inbox_one_by_one(refused: CommandLine) -> None:
     """Each decision names the next item, and the last one says that nothing waits."""
     assert ["a.txt", "b.txt", "c.txt"] == waiting(refused)

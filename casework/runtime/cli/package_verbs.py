@@ -35,7 +35,7 @@ def register(app: typer.Typer) -> None:
         app,
         "inspect",
         json='one document: {"case_id", "package_id", "generation", "operations", ...}; '
-        "with --timeline JSON lines, with --request or --outcome the stored document",
+        "with --timeline or --all JSON lines, with --request or --outcome the stored document",
         ends=(ExitCode.INTEGRITY,),
     )(inspect)
     verb(
@@ -55,8 +55,11 @@ def register(app: typer.Typer) -> None:
 def inspect(
     invocation: Invocation,
     *,
-    case: Annotated[str, typer.Argument(metavar="CASE", help="Case id, package folder or ZIP.")],
+    case: Annotated[
+        str | None, typer.Argument(metavar="[CASE]", help="Case id, package folder or ZIP.")
+    ] = None,
     operation: Annotated[str | None, typer.Argument(metavar="[OP]")] = None,
+    every: Annotated[bool, typer.Option("--all", help="List the cases of the project.")] = False,
     timeline: Annotated[bool, typer.Option("--timeline", help="Every commit.")] = False,
     request: Annotated[bool, typer.Option("--request", help="What was asked.")] = False,
     outcome: Annotated[bool, typer.Option("--outcome", help="What a round came to.")] = False,
@@ -73,10 +76,18 @@ def inspect(
     and outcomes hold the text of the document.
     """
     from casework.checkpoints.inspection import inspect_package
+    from casework.errors import ConfigurationError
     from casework.runtime.package_places import package_at
     from casework.runtime.views import inspecting
 
     terminal = invocation.terminal
+    if (case is None) != every:
+        raise ConfigurationError(
+            "name a case, or --all", code="nothing_chosen", where="inspect", remedy="one of both"
+        )
+    if case is None:
+        _list_cases(invocation)
+        return ExitCode.SUCCESS
     with inspect_package(package_at(case, invocation.project())) as package:
         if timeline:
             _timeline(invocation, package)
@@ -91,17 +102,36 @@ def inspect(
         elif terminal.as_json:
             terminal.document(inspecting.package_to_json(package))
         else:
-            for line in inspecting.package_lines(package):
-                terminal.text(line)
-            rows = [
-                inspecting.operation_row(state)
-                for state in package.operations()
-                if operation in (None, state.operation_id)
-            ]
-            if operation is not None and not rows:
-                package.operation(operation)  # refuses, and says where the others are
-            terminal.table(inspecting.OPERATION_COLUMNS, rows)
+            _overview(invocation, package, operation)
     return ExitCode.SUCCESS
+
+
+def _overview(invocation: Invocation, package: Inspection, operation: str | None) -> None:
+    from casework.runtime.views import inspecting
+
+    for line in inspecting.package_lines(package):
+        invocation.terminal.text(line)
+    rows = [
+        inspecting.operation_row(state)
+        for state in package.operations()
+        if operation in (None, state.operation_id)
+    ]
+    if operation is not None and not rows:
+        package.operation(operation)  # refuses, and says where the others are
+    invocation.terminal.table(inspecting.OPERATION_COLUMNS, rows)
+
+
+def _list_cases(invocation: Invocation) -> None:
+    from casework.checkpoints.index_pages import every_package
+    from casework.runtime.views import inspecting
+    from casework.runtime.workspace import existing_store
+
+    packages = every_package(existing_store(invocation.project()).index)
+    if invocation.terminal.as_json:
+        for package in packages:
+            invocation.terminal.json_line(inspecting.case_to_json(package))
+    else:
+        invocation.terminal.table(inspecting.CASE_COLUMNS, map(inspecting.case_row, packages))
 
 
 def audit(

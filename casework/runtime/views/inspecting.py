@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from casework.checkpoints.index_rows import IndexedPackage
 from casework.checkpoints.inspection import Inspection, TimelineEntry
 from casework.checkpoints.names import outcome_path, request_path
 from casework.checkpoints.records import OperationState
@@ -12,6 +13,7 @@ from casework.errors import PackageNotFound
 from casework.runtime.views import phrases
 from casework.strict_json import JSON, JSONObject
 
+CASE_COLUMNS: Final = ("case", "status", "generation", "revision", "phase")
 TIMELINE_COLUMNS: Final = ("generation", "time", "kind", "actor", "phase", "status", "operations")
 OPERATION_COLUMNS: Final = (
     "operation",
@@ -106,6 +108,28 @@ def operation_row(state: OperationState) -> tuple[str, ...]:
     )
 
 
+def case_to_json(package: IndexedPackage) -> JSONObject:
+    """Return a case of the project as JSON output carries it."""
+    return {
+        "case_id": package.case_id,
+        "status": package.status.value,
+        "generation": package.generation,
+        "analysis_revision": package.analysis_revision,
+        "phase": package.phase,
+    }
+
+
+def case_row(package: IndexedPackage) -> tuple[str, ...]:
+    """Return a case of the project under ``CASE_COLUMNS``."""
+    return (
+        package.case_id,
+        package.status.value,
+        str(package.generation),
+        str(package.analysis_revision),
+        package.phase,
+    )
+
+
 def entry_to_json(entry: TimelineEntry) -> JSONObject:
     """Return a commit as JSON output carries it."""
     return {
@@ -116,7 +140,11 @@ def entry_to_json(entry: TimelineEntry) -> JSONObject:
         "phase": entry.phase,
         "status": entry.status.value,
         "operations": [
-            {"operation_id": state.operation_id, "status": state.status.value}
+            {
+                "operation_id": state.operation_id,
+                "status": state.status.value,
+                "verdict": state.review.verdict.value if state.review else None,
+            }
             for state in entry.operations
         ],
         "files": [file.to_json() for file in entry.files],
@@ -125,7 +153,10 @@ def entry_to_json(entry: TimelineEntry) -> JSONObject:
 
 def entry_row(entry: TimelineEntry) -> tuple[str, ...]:
     """Return a commit under ``TIMELINE_COLUMNS``."""
-    changed = (f"{state.operation_id} {state.status.value}" for state in entry.operations)
+    changed = (
+        f"{state.operation_id} {state.review.verdict if state.review else state.status}"
+        for state in entry.operations
+    )
     return (
         str(entry.generation),
         phrases.local_time(entry.committed_at),
