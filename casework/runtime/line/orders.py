@@ -15,6 +15,7 @@ from pathlib import Path
 from secrets import token_hex
 from typing import Final
 
+from casework.checkpoints.disk import Disk
 from casework.checkpoints.timestamps import read_time, write_time
 from casework.errors import StorageError
 from casework.runtime.line.work import WorkKey
@@ -41,11 +42,13 @@ class LineOrders:
 
     Args:
         root: The runtime folder; None keeps no orders, for a store without a folder.
+        disk: The file system calls.
     """
 
-    def __init__(self, root: Path | None) -> None:
+    def __init__(self, root: Path | None, disk: Disk | None = None) -> None:
         self._folder = None if root is None else root / FOLDER
-        self._seen: tuple[int, int] | None = None
+        self._disk = disk or Disk()
+        self._seen: frozenset[tuple[str, int]] = frozenset()
         self._cancelled: frozenset[WorkKey] = frozenset()
 
     def pause(self, *, at: datetime, reason: str) -> None:
@@ -120,18 +123,25 @@ class LineOrders:
         return lifted
 
     def cancelled(self) -> frozenset[WorkKey]:
-        """Return what is cancelled; the files are read again only when the folder changed."""
-        if self._folder is None:
-            return self._cancelled
-        try:
-            status = self._folder.stat()
-        except OSError:
-            return frozenset()
-        seen = (status.st_mtime_ns, status.st_ino)
+        """Return what is cancelled; the files are read again only when others are there."""
+        seen = self._listed()
         if seen != self._seen:
             self._cancelled = frozenset(o for path in self._files() for o in _operations(path))
             self._seen = seen
         return self._cancelled
+
+    def _listed(self) -> frozenset[tuple[str, int]]:
+        """Return name and inode of what lies there; a file that took another's place has its own.
+
+        The folder's time would not do: it moves on in steps that are longer than a write.
+        """
+        if self._folder is None:
+            return frozenset()
+        try:
+            with os.scandir(self._folder) as entries:
+                return frozenset((entry.name, entry.inode()) for entry in entries)
+        except OSError:
+            return frozenset()
 
     def _files(self) -> list[Path]:
         return [] if self._folder is None else sorted(self._folder.glob("cancelled-*.json"))
@@ -140,15 +150,19 @@ class LineOrders:
         """Put a file in place durably and at once."""
         if self._folder is None:
             raise _refused()
-        path = self._folder / name
-        fresh = path.with_name(f".{name}.{os.getpid()}")
+        folder = str(self._folder.absolute())
         try:
-            self._folder.mkdir(parents=True, exist_ok=True)
-            with fresh.open("wb") as stream:
-                stream.write(canonical(body))
-                stream.flush()
-                os.fsync(stream.fileno())
-            fresh.replace(path)
+            if not self._folder.is_dir():
+                self._folder.mkdir(parents=True, exist_ok=True)
+                self._disk.sync_folder(str(self._folder.parent.absolute()))
+            draft = self._disk.begin(folder, named=True)
+            try:
+                self._disk.write(draft, canonical(body))
+                self._disk.sync(draft)
+                self._disk.replace(draft, f"{folder}/{name}")
+            finally:
+                self._disk.discard(draft)
+            self._disk.sync_folder(folder)
         except OSError as error:
             raise _refused() from error
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
+from casework.checkpoints.disk import DiskCall, ObservedDisk
 from casework.errors import StorageError
 from casework.runtime.line.orders import LineOrders
 
@@ -25,6 +27,31 @@ def test_others_see_an_order_at_once(tmp_path: Path) -> None:
     assert 2 == mine.lift()
     assert frozenset() == others.cancelled()
     assert [] == [path.name for path in (tmp_path / "line").iterdir()]
+
+
+def test_an_order_within_one_step_of_the_folders_time_is_seen(tmp_path: Path) -> None:
+    """Two orders may be given faster than the time of a folder moves on."""
+    orders, folder = LineOrders(tmp_path), tmp_path / "line"
+    orders.cancel([("a", "x")], at=NOON)
+    before = folder.stat()
+    assert {("a", "x")} == orders.cancelled()
+    LineOrders(tmp_path).cancel([("b", "x")], at=NOON)
+    os.utime(folder, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert {("a", "x"), ("b", "x")} == orders.cancelled()
+
+
+def test_an_order_is_given_once_its_name_is_on_the_disk(tmp_path: Path) -> None:
+    """The file is synced before it gets its name, and the folder after that."""
+    calls: list[str] = []
+
+    def observe(call: DiskCall, moment: str) -> None:
+        if moment == "after":
+            calls.append(call.verb)
+
+    LineOrders(tmp_path, ObservedDisk(observe)).pause(at=NOON, reason="")
+    assert ["sync_folder", "begin", "write", "sync", "replace", "sync_folder"] == [
+        verb for verb in calls if verb != "discard"
+    ]
 
 
 def test_a_pause_keeps_its_reason_and_time(tmp_path: Path) -> None:
