@@ -92,11 +92,10 @@ class CheckpointStore:
         self._storage: Storage = (
             FolderStorage(root, disk=self._disk) if isinstance(root, Path) else root
         )
-        self._locks: CaseLocks = (
+        self.locks: CaseLocks = (
             ProcessLocks() if self.folder is None else FileLocks(self.folder / "locks")
         )
-        self.locks = self._locks
-        self._writer = PackageWriter(self._storage, self._heads, locks=self._locks, actor=actor)
+        self._writer = PackageWriter(self._storage, self._heads, locks=self.locks, actor=actor)
         self.inflight = InflightIntents(self._storage)
 
     @cached_property
@@ -171,7 +170,7 @@ class CheckpointStore:
         known = self._known_case(case_id, package_id)
         if known is not None:
             return known
-        with self._locks.hold(case_id):
+        with self.locks.hold(case_id):
             known = self._known_case(case_id, package_id)
             if known is not None:
                 return known
@@ -267,7 +266,7 @@ class CheckpointStore:
             PackageNotFound: There is no such case or operation.
             LockBusy: Somebody works on the case.
         """
-        with self._locks.hold(case_id):
+        with self.locks.hold(case_id):
             head, at = self.open(case_id, package_id), self._now()
             operations = resumed(
                 head,
@@ -300,7 +299,7 @@ class CheckpointStore:
             FormatError: Files of other hands lie in the package; nothing was removed.
             StorageError: The ground refused; forgetting again goes on.
         """
-        with self._locks.hold(case_id):
+        with self.locks.hold(case_id):
             head, reader = self.open(case_id), self._reader(case_id)
             self._mark_unsure(case_id)
             if head.status is not PackageStatus.FORGOTTEN:
@@ -343,7 +342,7 @@ class CheckpointStore:
         with ZipStorage(source, limits) as archive:
             incoming = IncomingPackage(archive)
             case_id = incoming.identity.case_id
-            with self._locks.hold(case_id):
+            with self.locks.hold(case_id):
                 self._mark_unsure(case_id)
                 known = None
                 if self._reader(case_id).record_bytes(1) is not None:
@@ -388,7 +387,7 @@ class CheckpointStore:
             LockBusy: Somebody else holds it; nothing was waited for.
             StorageError: The lock cannot be made.
         """
-        return self._locks.hold(check_id(case_id, "case id"))
+        return self.locks.hold(check_id(case_id, "case id"))
 
     def list(self) -> Iterator[str]:
         """Iterate over the ids of all cases, from the packages themselves."""
@@ -474,7 +473,7 @@ class CheckpointStore:
     def _is_unconfirmed(self, intent: Intent) -> bool:
         """Settle an intent whose round has an outcome, and tell whether it has none."""
         try:
-            with self._locks.hold(intent.case_id):
+            with self.locks.hold(intent.case_id):
                 head = self.open(intent.case_id)
                 state = head.operations.get(intent.ophash)
                 if state is not None and state.rounds_completed >= intent.round:
