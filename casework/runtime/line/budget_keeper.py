@@ -78,6 +78,9 @@ class Spent:
 class BudgetKeeper:
     """Lets rounds begin while they fit into the budget, beside other processes that do the same.
 
+    Not promised: a result that was discarded stands in no package, so its money is in no sum; what
+    is run without a governor, from a notebook, is noted with the next recount only.
+
     Args:
         caps: The budget.
         reset: When its day begins.
