@@ -245,6 +245,7 @@ def _show_way_on(result: RunResult, terminal: Terminal) -> None:
         terminal.note("there are no cases yet: casework import PATH")
     if result.report.end is BatchEnd.BUDGET:
         terminal.note(f"stopped: {result.report.held_by}")
+        terminal.note("everything finished is kept; raise the budget and casework run goes on")
     elif result.report.end is BatchEnd.INTERRUPTED:
         terminal.note("interrupted; everything finished is kept: casework run goes on")
     elif counts.retry:
@@ -256,7 +257,7 @@ def _show_way_on(result: RunResult, terminal: Terminal) -> None:
         for hold in result.holds:
             terminal.note(hold)
     if counts.error:
-        terminal.note("failed: casework status --by reason, casework retry --failed")
+        terminal.note("failed: casework status --by reason, then casework retry or casework inbox")
     if counts.blocked:
         terminal.note("blocked: casework inbox list, casework inbox release --all")
 
