@@ -92,7 +92,7 @@ async def rounds(
     heads = [store.create(f"case-{n}", {"a.txt": b"The pump failed."}) for n in range(cases)]
     asked = request()
     store = CheckpointStore(root, disk=disk)
-    with ThreadPoolExecutor(in_flight) as threads:
+    with ThreadPoolExecutor(store.disk_threads(in_flight)) as threads:
         runner = CaseLLMRunner(store, gateway, executor=threads)
         waiting = iter(heads)
 
