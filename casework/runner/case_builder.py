@@ -12,7 +12,7 @@ from casework.runner.documents.media import Reading, media_of
 from casework.runner.documents.reading import RawFile, ReadFile, products_of, read_original
 
 
-class PackageReader(Protocol):
+class CaseFiles(Protocol):
     """What is asked of a store or of an opened package."""
 
     def read_file(self, case_id: str, path: str) -> bytes:
@@ -70,7 +70,7 @@ class CaseBuilder:
             yield file
 
 
-def rebuild(package: PackageReader, case_id: str) -> dict[str, bytes]:
+def rebuild(package: CaseFiles, case_id: str) -> dict[str, bytes]:
     """Make the products of a stored case again, to compare them or to put them back.
 
     Raises:

@@ -133,29 +133,29 @@ def tell_again(
 
 
 def _tell(invocation: Invocation, asked: Iterable[Again]) -> ExitCode:
-    from casework.runtime.run.campaigns import Answer
+    from casework.runtime.run.campaigns import Became
     from casework.runtime.views import phrases
 
     terminal = invocation.terminal
-    answers: Counter[Answer] = Counter()
+    counted: Counter[Became] = Counter()
     rows: list[tuple[str, ...]] = []
     for again in asked:
-        answers[again.answer] += 1
+        counted[again.became] += 1
         if terminal.as_json:
             terminal.json_line(_again_to_json(again))
         else:
-            what = again.new_operation_id or again.answer.value.replace("_", " ")
+            what = again.new_operation_id or again.became.value.replace("_", " ")
             due = phrases.local_time(again.due_at)
             rows.append((again.case_id, again.operation_id, again.reason, what, due))
     if rows:
         terminal.table(("case", "operation", "reason", "asked again as", "not before"), rows)
-    told = ", ".join(f"{n:,} {answer.value.replace('_', ' ')}" for answer, n in answers.items())
+    told = ", ".join(f"{n:,} {became.value.replace('_', ' ')}" for became, n in counted.items())
     terminal.note(told or "nothing of that kind was found")
-    if answers[Answer.ASKED_AGAIN]:
+    if counted[Became.ASKED_AGAIN]:
         terminal.note("next: casework run")
-    if answers[Answer.NOT_DUE]:
+    if counted[Became.NOT_DUE]:
         return ExitCode.UNFINISHED
-    return ExitCode.LOCKED if answers[Answer.LOCKED] else ExitCode.SUCCESS
+    return ExitCode.LOCKED if counted[Became.LOCKED] else ExitCode.SUCCESS
 
 
 def _again_to_json(again: Again) -> JSONObject:
@@ -164,7 +164,7 @@ def _again_to_json(again: Again) -> JSONObject:
     return {
         "case_id": again.case_id,
         "operation_id": again.operation_id,
-        "answer": again.answer.value,
+        "answer": again.became.value,
         "reason": again.reason,
         "new_operation_id": again.new_operation_id,
         "due_at": phrases.utc_time(again.due_at),

@@ -19,8 +19,8 @@ from casework.runtime.run.stale_results import Stale
 from casework.runtime.workspace import require_cases
 
 
-class Answer(StrEnum):
-    """What came of asking again."""
+class Became(StrEnum):
+    """What became of an operation that was to be asked again."""
 
     ASKED_AGAIN = "asked_again"
     NOT_DUE = "not_due"
@@ -36,7 +36,7 @@ class Again:
 
     case_id: str
     operation_id: str
-    answer: Answer
+    became: Became
     reason: str
     new_operation_id: str | None = None
     due_at: datetime | None = None
@@ -121,18 +121,18 @@ def _ask(store: CheckpointStore, operation: IndexedOperation, *, answered: bool)
     try:
         new_id = resume_under_next_id(store, operation, answered=answered)
     except NotDue:
-        return _again(operation, Answer.NOT_DUE)
+        return _again(operation, Became.NOT_DUE)
     except LockBusy:
-        return _again(operation, Answer.LOCKED)
-    return _again(operation, Answer.ASKED_AGAIN if new_id else Answer.RESUMED_BEFORE, new_id)
+        return _again(operation, Became.LOCKED)
+    return _again(operation, Became.ASKED_AGAIN if new_id else Became.RESUMED_BEFORE, new_id)
 
 
-def _again(operation: IndexedOperation, answer: Answer, new_id: str | None = None) -> Again:
+def _again(operation: IndexedOperation, became: Became, new_id: str | None = None) -> Again:
     return Again(
         case_id=operation.case_id,
         operation_id=operation.operation_id,
-        answer=answer,
+        became=became,
         reason=reason_of(operation),
         new_operation_id=new_id,
-        due_at=operation.routing.retry_at if answer is Answer.NOT_DUE else None,
+        due_at=operation.routing.retry_at if became is Became.NOT_DUE else None,
     )

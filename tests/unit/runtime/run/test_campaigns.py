@@ -8,7 +8,7 @@ from casework.checkpoints.memory_storage import MemoryStorage
 from casework.checkpoints.records import OperationStatus
 from casework.runner.inbox_items import inbox_items, reasons
 from casework.runner.operation_ids import later_campaigns, pipeline_id
-from casework.runtime.run.campaigns import Again, Answer, ask_again, stopped_operations
+from casework.runtime.run.campaigns import Again, Became, ask_again, stopped_operations
 from tests.support.packages import CASE, Workshop
 
 STOPPED = (OperationStatus.ERROR, OperationStatus.BLOCKED)
@@ -23,9 +23,9 @@ def test_a_failed_operation_lives_on_under_the_next_id() -> None:
     """``op`` becomes ``op@2``, and ``op@2`` becomes ``op@3``."""
     workshop = Workshop(MemoryStorage())
     head = workshop.run(workshop.create(), "op", "error")
-    assert ["op@2"] == [answer.new_operation_id for answer in again(workshop)]
+    assert ["op@2"] == [one.new_operation_id for one in again(workshop)]
     workshop.run(workshop.store.open(head.case_id), "op@2", "error")
-    assert ["op@3"] == [answer.new_operation_id for answer in again(workshop)]
+    assert ["op@3"] == [one.new_operation_id for one in again(workshop)]
     states = {s.operation_id: s.status for s in workshop.store.open(CASE).operations.values()}
     assert OperationStatus.ERROR is states["op"]
     assert OperationStatus.RETRY_PENDING is states["op@3"]
@@ -36,17 +36,17 @@ def test_a_used_id_is_stepped_over() -> None:
     workshop = Workshop(MemoryStorage())
     head = workshop.run(workshop.create(), "op@2", "success")
     workshop.run(head, "op", "error")
-    assert ["op@3"] == [answer.new_operation_id for answer in again(workshop)]
+    assert ["op@3"] == [one.new_operation_id for one in again(workshop)]
 
 
 def test_a_blocked_operation_waits_for_its_time() -> None:
-    """Before its retry time the answer names that time; after it the operation goes on."""
+    """Before its retry time that time is named; after it the operation goes on."""
     workshop = Workshop(MemoryStorage())
     workshop.exhaust(workshop.create(), "op")
     (early,) = again(workshop)
-    assert (Answer.NOT_DUE, True) == (early.answer, early.due_at is not None)
+    assert (Became.NOT_DUE, True) == (early.became, early.due_at is not None)
     workshop.pass_time(7200)
-    assert [Answer.ASKED_AGAIN] == [answer.answer for answer in again(workshop)]
+    assert [Became.ASKED_AGAIN] == [one.became for one in again(workshop)]
 
 
 def test_only_the_reason_that_was_named_is_asked_again() -> None:
@@ -64,7 +64,7 @@ def test_a_locked_case_is_told(tmp_path: Path) -> None:
     workshop, other = Workshop(tmp_path), Workshop(tmp_path)
     workshop.run(workshop.create(), "op", "error")
     with other.store.lock(CASE):
-        assert [Answer.LOCKED] == [answer.answer for answer in again(workshop)]
+        assert [Became.LOCKED] == [one.became for one in again(workshop)]
 
 
 def test_blocked_work_is_in_the_inbox() -> None:
