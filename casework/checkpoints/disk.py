@@ -17,6 +17,7 @@ import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 try:
@@ -182,6 +183,16 @@ def refuse_special(path: str) -> None:
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
         if not stat.S_ISREG(kind):
             raise OSError(errno.EINVAL, "a device or a pipe is not replaced by a file")
+
+
+def inode_of(path: str | Path | None) -> int | None:
+    """Return what tells a file from one that took its place; None for no file, or none there."""
+    if path is None:
+        return None
+    try:
+        return os.stat(path).st_ino  # noqa: PTH116
+    except OSError:
+        return None
 
 
 def _read_once(path: str) -> bytes:

@@ -19,8 +19,10 @@ from typing import Final, TypeVar, assert_never
 
 from casework.checkpoints import index_schema as sql
 from casework.checkpoints.claims import EVERYBODY, Claims, Viewer
+from casework.checkpoints.disk import inode_of
 from casework.checkpoints.fold import PackageHead
 from casework.checkpoints.index_plans import HeldRule, let_go, plan_work
+from casework.checkpoints.index_puts import delete_case, put_head
 from casework.checkpoints.index_rows import (
     Cell,
     IndexCounts,
@@ -28,8 +30,6 @@ from casework.checkpoints.index_rows import (
     IndexedPackage,
     Planned,
     boot_identity,
-    operation_cells,
-    package_cells,
     to_moment,
     to_operation,
     to_package,
@@ -44,6 +44,9 @@ _LOG = logging.getLogger(__name__)
 RESCAN_BATCH: Final = 200
 
 _Row = TypeVar("_Row")
+
+FILES_TRIED: Final = 5
+"""How often a question begins anew because the file was thrown away while it was answered."""
 
 _DAMAGED: Final = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
 _UNWRITABLE: Final = frozenset({sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY})
@@ -75,7 +78,7 @@ class PackageIndex:
         self._guard = RLock()
         self._pid = os.getpid()
         self._connection: sqlite3.Connection | None = None
-        self._inode = 0
+        self._inode: int | None = None
         self._complete = False
         self.claims = Claims(self._transaction)
 
@@ -87,7 +90,7 @@ class PackageIndex:
         """
         try:
             with self._transaction() as connection:
-                _put(connection, head)
+                put_head(connection, head)
         except StorageError:
             self.discard()
             raise
@@ -111,7 +114,7 @@ class PackageIndex:
     def forget(self, case_id: str) -> None:
         """Drop a case that has no package."""
         with self._transaction() as connection:
-            _delete_case(connection, case_id)
+            delete_case(connection, case_id)
 
     def plan(
         self,
@@ -260,19 +263,32 @@ class PackageIndex:
 
     def rescan(self) -> int:
         """Read every package anew and return how many there are."""
-        with self._transaction() as connection:
-            connection.execute("delete from meta where name = 'complete'")
-            connection.execute("update meta set value = value + 1 where name = 'scan'")
+        for _ in range(FILES_TRIED):
+            total = self._scan()
+            if total is not None:
+                return total
+        raise _unavailable()
+
+    def _scan(self) -> int | None:
+        """Read every package anew; None if the file was thrown away meanwhile."""
+        with self._transaction() as begun:
+            begun.execute("delete from meta where name = 'complete'")
+            begun.execute("update meta set value = value + 1 where name = 'scan'")
+            number = begun.execute(sql.SCAN).fetchone()  # another process may scan beside this one
         total = 0
         heads = iter(self._heads())
         while batch := list(islice(heads, RESCAN_BATCH)):
             with self._transaction() as connection:
+                if connection is not begun:
+                    return None
                 for head in batch:
-                    _put(connection, head)
+                    put_head(connection, head)
             total += len(batch)
         with self._transaction() as connection:
-            for (case_id,) in connection.execute(sql.GONE).fetchall():
-                _delete_case(connection, str(case_id))
+            if connection is not begun:
+                return None
+            for (case_id,) in connection.execute(sql.GONE, number).fetchall():
+                delete_case(connection, str(case_id))
             connection.execute("insert or replace into meta values ('complete', 'yes')")
         _LOG.info("packages rescanned", extra={"action": "index_rescanned", "packages": total})
         return total
@@ -300,15 +316,22 @@ class PackageIndex:
             self._complete = True
 
     def _ask(self, query: str, values: Sequence[Cell]) -> list[tuple[Cell, ...]]:
-        """Answer from a complete index; one that turns out to be damaged is rebuilt first."""
-        try:
-            self._ensure()
-            return self._rows(query, values)
-        except StorageError as error:
-            if error.code != "index_damaged":
-                raise
-        self._ensure()
-        return self._rows(query, values)
+        """Answer from one file that is complete, whoever throws files away meanwhile.
+
+        An index that turns out to be damaged is rebuilt first.
+        """
+        with self._guarded():
+            for _ in range(FILES_TRIED):
+                try:
+                    self._ensure()
+                    rows = self._rows(query, values)
+                except StorageError as error:
+                    if error.code != "index_damaged":
+                        raise
+                    continue
+                if self._complete:  # else the answer came from another file than was ensured
+                    return rows
+        raise _unavailable()
 
     def _decoded(
         self, decode: Callable[[tuple[Cell, ...]], _Row], query: str, values: Sequence[Cell]
@@ -359,37 +382,37 @@ class PackageIndex:
         _LOG.warning("the index failed", extra={"action": "index_failed", "sqlite_code": number})
         if damaged:
             self.discard()
-        return StorageError(
-            "the index cannot be used",
-            code="index_damaged" if damaged else "index_unavailable",
-            where="index.sqlite3",
-            remedy="it is a cache: run again, or delete the file",
-        )
+        return _unavailable("index_damaged" if damaged else "index_unavailable")
 
     def _open(self) -> sqlite3.Connection:
         if self._connection is not None and self._is_ours():
             return self._connection
         self.close()
+        for _ in range(FILES_TRIED):
+            before = inode_of(self._path)
+            connection = self._connect_somewhere()
+            self._connection, self._inode = connection, before
+            if self._is_ours():  # else another file may stand there than was opened
+                return connection
+            self._connection = None
+            connection.close()
+        raise _unavailable()
+
+    def _connect_somewhere(self) -> sqlite3.Connection:
         try:
-            connection = self._connect()
+            return self._connect()
         except sqlite3.OperationalError as error:
             if getattr(error, "sqlite_errorcode", 0) & _PRIMARY_CODE not in _UNWRITABLE:
                 raise
-            # Reading verbs work on a read-only folder too; what they learn is not kept.
-            self._path = None
-            connection = self._connect()
-        self._connection = connection
-        self._inode = self._path.stat().st_ino if self._path is not None else 0
-        return connection
+        # Reading verbs work on a read-only folder too; what they learn is not kept.
+        self._path = None
+        return self._connect()
 
     def _is_ours(self) -> bool:
         """Tell whether the connection is to the file that stands there now."""
         if self._path is None:
             return True
-        try:
-            return os.stat(self._path).st_ino == self._inode  # noqa: PTH116 - asked at every step
-        except OSError:
-            return False
+        return self._inode is not None and inode_of(self._path) == self._inode
 
     def _connect(self) -> sqlite3.Connection:
         connection = self._connect_once()
@@ -446,6 +469,15 @@ def _create(connection: sqlite3.Connection, boot: str) -> None:
     connection.execute("commit")
 
 
+def _unavailable(code: str = "index_unavailable") -> StorageError:
+    return StorageError(
+        "the index cannot be used",
+        code=code,
+        where="index.sqlite3",
+        remedy="it is a cache: run again, or delete the file",
+    )
+
+
 def _statements(script: str) -> Iterator[str]:
     statement = ""
     for line in script.splitlines():
@@ -463,33 +495,3 @@ def _meta(connection: sqlite3.Connection, name: str) -> str | None:
             raise
         return None
     return None if row is None else str(row[0])
-
-
-def _put(connection: sqlite3.Connection, head: PackageHead) -> None:
-    if head.status is not PackageStatus.FORGOTTEN:  # whose removal may not be finished
-        connection.execute("delete from unsure where case_id = ?", (head.case_id,))
-    row = connection.execute(sql.KNOWN, (head.case_id,)).fetchone()
-    if row and row[0] >= head.generation and row[1] == head.package_id and row[2]:
-        return
-    connection.execute(sql.PUT_PACKAGE, package_cells(head))
-    if head.status is PackageStatus.FORGOTTEN:
-        connection.execute("delete from operations where case_id = ?", (head.case_id,))
-        return
-    names: Iterable[str] = head.operations
-    follows = row == (head.generation - 1, head.package_id, 1, head.analysis_revision)
-    if follows and head.changed is not None:
-        names = head.changed
-    elif row:
-        connection.execute(sql.DROP_OLD_STATES, (head.case_id, head.analysis_revision))
-    states = {name: head.operations[name] for name in names}
-    connection.executemany(
-        sql.PUT_OPERATION, [operation_cells(head, name, state) for name, state in states.items()]
-    )
-    if any(s.review or s.status is OperationStatus.SUCCESS for s in states.values()):
-        # An answer is there, or another one, that conditions may judge otherwise.
-        connection.execute(sql.HOLD_SKIPPED_OF_CASE, (head.case_id,))
-
-
-def _delete_case(connection: sqlite3.Connection, case_id: str) -> None:
-    for table in ("operations", "packages", "unsure"):
-        connection.execute(f"delete from {table} where case_id = ?", (case_id,))  # noqa: S608 - ours

@@ -272,8 +272,8 @@ from packages where case_id = ?
 """
 """What is known of a package, the third column telling whether the newest rescan saw it too."""
 
-GONE: Final = """
-select case_id from packages
-where scan < (select cast(value as integer) from meta where name = 'scan')
-"""
-"""Packages that the newest rescan did not find."""
+SCAN: Final = "select cast(value as integer) from meta where name = 'scan'"
+"""The number of the newest rescan."""
+
+GONE: Final = "select case_id from packages where scan < ?"
+"""Packages that a rescan did not find, nor any that began after it."""

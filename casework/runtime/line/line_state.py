@@ -20,6 +20,7 @@ from secrets import token_hex
 from threading import RLock
 from typing import Final, TypeVar
 
+from casework.checkpoints.disk import inode_of
 from casework.checkpoints.index_rows import boot_identity
 from casework.config.limits import ProviderLimits
 from casework.errors import StorageError
@@ -54,6 +55,9 @@ _PRAGMAS: Final = (
     "pragma journal_mode = persist",
     "pragma synchronous = off",
 )
+
+FILES_TRIED: Final = 5
+"""How often the file is opened anew because it was replaced meanwhile."""
 
 _DAMAGED: Final = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
 _PRIMARY_CODE: Final = 0xFF
@@ -172,7 +176,7 @@ class LineState:
         self._guard = RLock()
         self._pid = os.getpid()
         self._connection: sqlite3.Connection | None = None
-        self._inode = 0
+        self._inode: int | None = None
 
     def count_call(self, provider: str, limits: ProviderLimits, *, now: datetime) -> Closed | None:
         """Count a call that is about to be made, or return which limit forbids it."""
@@ -342,25 +346,26 @@ class LineState:
         if self._connection is not None and self._is_ours():
             return self._connection
         self.close()
-        connection = self._connect()
-        found = _version(connection)
-        if found not in (None, (SCHEMA_VERSION, self._boot)):
-            connection.close()
-            self._unlink()
+        for _ in range(FILES_TRIED):
+            self._inode = inode_of(self._path)
             connection = self._connect()
-        self._connection = connection
-        self._inode = self._path.stat().st_ino if self._path is not None else 0
-        _create(connection, self._boot)
-        return connection
+            found = _version(connection)
+            if found not in (None, (SCHEMA_VERSION, self._boot)):
+                connection.close()
+                self._unlink()
+            elif self._is_ours():
+                self._connection = connection
+                _create(connection, self._boot)
+                return connection
+            else:  # another file may stand there than was opened
+                connection.close()
+        raise _unavailable()
 
     def _is_ours(self) -> bool:
         """Tell whether the connection is to the file that stands there now."""
         if self._path is None:
             return True
-        try:
-            return os.stat(self._path).st_ino == self._inode  # noqa: PTH116 - asked at every step
-        except OSError:
-            return False
+        return self._inode is not None and inode_of(self._path) == self._inode
 
     def _connect(self) -> sqlite3.Connection:
         if self._path is not None:

@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
+from threading import Event
 
 import pytest
 from hypothesis import given, settings
@@ -279,6 +280,90 @@ def test_a_crash_between_commit_and_index_is_noticed(workshop: Workshop) -> None
     assert (3, ()) == (restarted.index.generation("case-2"), restarted.index.unsure())
 
 
+def test_no_answer_comes_from_an_index_that_is_thrown_away(workshop: Workshop) -> None:
+    """Another thread, whose write failed, throws the file away: who asks sees all packages."""
+    index = workshop.store.index
+    expected = index.counts()
+
+    def throw_away() -> None:
+        for _ in range(100):
+            index.discard()
+            index.counts()
+
+    seen = []
+    with ThreadPoolExecutor(1) as pool:
+        thrown = pool.submit(throw_away)
+        while not thrown.done():
+            seen.append(index.counts())
+        thrown.result()
+    assert [expected] * len(seen) == seen
+
+
+def test_a_file_that_goes_while_it_is_opened_is_opened_anew(
+    workshop: Workshop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither an answer nor a note ends in a file that has no name any more."""
+    expected = workshop.store.index.counts()
+    file, create = index_file(workshop), index_module._create
+    created = []
+
+    def create_and_lose(connection: sqlite3.Connection, boot: str) -> None:
+        create(connection, boot)
+        created.append(boot)
+        if len(created) == 1:
+            file.unlink()
+
+    file.unlink()
+    monkeypatch.setattr(index_module, "_create", create_and_lose)
+    assert expected == workshop.store.index.counts()
+    assert (2, True) == (len(created), file.exists())
+
+
+def test_two_rescans_at_once_take_nothing_from_each_other(tmp_path: Path) -> None:
+    """The first to end has read every package, whatever the other has read so far."""
+    packages = [Workshop(MemoryStorage()).create(f"case-{number}") for number in range(3)]
+    later_began, first_ended = Event(), Event()
+
+    def later_heads() -> Iterator[PackageHead]:
+        later_began.set()
+        first_ended.wait(60)
+        yield from packages
+
+    later = PackageIndex(tmp_path / "i", later_heads)
+    with ThreadPoolExecutor(1) as pool:
+
+        def heads() -> Iterator[PackageHead]:
+            yield from packages
+            pool.submit(later.rescan)
+            later_began.wait(60)
+
+        first = PackageIndex(tmp_path / "i", heads)
+        first.rescan()
+        counted = first.counts().cases
+        first_ended.set()
+    assert (3, 3) == (counted, later.counts().cases)
+
+
+def test_a_rescan_whose_file_is_thrown_away_begins_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No file is called complete that holds only the packages that were read last."""
+    monkeypatch.setattr(index_module, "RESCAN_BATCH", 1)
+    packages = [Workshop(MemoryStorage()).create(f"case-{number}") for number in range(3)]
+    scans = 0
+
+    def heads() -> Iterator[PackageHead]:
+        nonlocal scans
+        scans += 1
+        for number, head in enumerate(packages):
+            if (scans, number) == (1, 2):
+                (tmp_path / "i").unlink()
+            yield head
+
+    index = PackageIndex(tmp_path / "i", heads)
+    assert (3, 3, 2) == (index.rescan(), index.counts().cases, scans)
+
+
 def test_a_damaged_package_does_not_stop_a_rescan(workshop: Workshop) -> None:
     """The others are indexed; the damaged one is left to ``verify``."""
     place = workshop.store.package_folder("case-2") / "commits/0000000002.json"
@@ -345,7 +430,7 @@ def test_an_index_that_cannot_be_written_is_thrown_away(
     head = workshop.store.open("case-2")
     workshop.pass_time(60)
     with monkeypatch.context() as broken:
-        broken.setattr(index_module, "_put", full)
+        broken.setattr(index_module, "put_head", full)
         with pytest.raises(StorageError) as refusal:
             workshop.run(head, "a")
     assert "index_unavailable" == refusal.value.code

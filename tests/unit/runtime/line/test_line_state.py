@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -46,6 +47,25 @@ def test_calls_of_all_processes_count_together(pair: tuple[LineState, LineState]
         assert closed == state.closed("a", limits, now=NOON + 5 * SECOND)
     assert pair[0].closed("b", limits, now=NOON) is None
     assert pair[1].count_call("a", limits, now=NOON + WINDOW) is None
+
+
+def test_a_file_that_goes_while_it_is_opened_is_opened_anew(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No call is counted in a file that has no name any more."""
+    limits = ProviderLimits(requests_per_minute=1)
+    connect, opened = LineState._connect, []
+
+    def connect_and_lose(state: LineState) -> sqlite3.Connection:
+        connection = connect(state)
+        opened.append(path.exists())
+        if len(opened) == 1:
+            path.unlink()
+        return connection
+
+    monkeypatch.setattr(LineState, "_connect", connect_and_lose)
+    assert LineState(path).count_call("a", limits, now=NOON) is None
+    assert LineState(path).count_call("a", limits, now=NOON) is not None
 
 
 def test_counts_survive_the_process(path: Path) -> None:
