@@ -145,20 +145,6 @@ class BudgetKeeper:
         self._state.in_ledger(note)
         self._run = add_up((self._run, *(entry.amount for entry in entries)))
 
-    def standings(self, now: datetime) -> dict[Cap, Standing]:
-        """Return the money under each bound."""
-
-        def look(ledger: Ledger) -> dict[Cap, Standing]:
-            self._spent.read(ledger, now)
-            return self._standings(ledger.set_aside())
-
-        return self._state.in_ledger(look)
-
-    @property
-    def unpriced(self) -> int:
-        """Return how many calls are in no sum, as last read."""
-        return self._spent.unpriced
-
     def _standings(self, aside: Iterable[SetAside]) -> dict[Cap, Standing]:
         entries = list(aside)
         everybody = add_up(entry.amount for entry in entries)

@@ -179,11 +179,6 @@ class LineGovernor:
         if self._outage is not None:
             self._outage.ended(work.key, result)
 
-    @property
-    def refusal(self) -> str:
-        """Return in one sentence why the budget held a round back last; empty if it did not."""
-        return self._refused.sentence if self._refused else ""
-
     def _order(self) -> Hold | None:
         paused = self._parts.orders.paused()
         if paused is None:

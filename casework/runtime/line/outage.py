@@ -67,11 +67,8 @@ class OutageWatch:
     def __init__(self, rule: OutageRule, *, concurrency: int) -> None:
         self.rule = rule
         self.phase = LinePhase.OPEN
-        self.paused_at: float | None = None
-        """When the pause was declared; None while there is none."""
         self.next_canary_at = 0.0
         """When the next canary may go, while paused."""
-        self.canaries_failed = 0
         self._concurrency = concurrency
         self._run_up: OrderedDict[WorkKey, int] = OrderedDict()
         self._marked: OrderedDict[WorkKey, None] = OrderedDict()
@@ -142,7 +139,6 @@ class OutageWatch:
         self.let_go(operation)
         if self.phase is LinePhase.PAUSED:
             if was_canary:
-                self.canaries_failed += 1
                 self._interval = min(self._interval * 2, self.rule.canary_seconds_max)
                 self.next_canary_at = now + self._jittered(chance)
             return
@@ -163,8 +159,6 @@ class OutageWatch:
         """
         if self.phase is not LinePhase.PAUSED:
             self.phase = LinePhase.PAUSED
-            self.paused_at = now
-            self.canaries_failed = 0
             self._interval = self.rule.canary_seconds
             self.next_canary_at = now + self._jittered(chance)
         if next_canary_at is not None:
@@ -174,7 +168,6 @@ class OutageWatch:
     def resume(self, *, now: float, chance: float) -> None:
         """Let the line go on, one round first, because somebody answered here or elsewhere."""
         self.phase = LinePhase.RECOVERING
-        self.paused_at = None
         self._canary = None
         self._allowed = 1
         self._answers = 1

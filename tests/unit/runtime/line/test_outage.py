@@ -33,14 +33,18 @@ def answer(line: OutageWatch, *numbers: int, now: float = 0.0) -> None:
         line.answered(op(number), now=now, chance=EVEN)
 
 
+def is_paused(line: OutageWatch) -> bool:
+    """Tell whether only canaries are let through."""
+    return line.phase is LinePhase.PAUSED
+
+
 def test_three_cases_in_a_row_pause_the_line() -> None:
     """The third case that finds nobody closes the line, the second does not."""
     line = watch()
     fail(line, 1, 2)
-    assert line.paused_at is None
+    assert not is_paused(line)
     fail(line, 3, now=7.0)
-    assert line.phase is LinePhase.PAUSED
-    assert 7.0 == line.paused_at
+    assert is_paused(line)
     assert 0 == line.room(0, 7.0)
 
 
@@ -48,9 +52,9 @@ def test_the_numbers_of_the_rule_take_effect() -> None:
     """Rounds and cases that are asked for are both waited for."""
     line = watch(failed_rounds=5, cases=2)
     fail(line, 1, 2, 1, 2)
-    assert line.paused_at is None
+    assert not is_paused(line)
     fail(line, 1)
-    assert line.phase is LinePhase.PAUSED
+    assert is_paused(line)
     patient = watch(failed_rounds=1, cases=4)
     fail(patient, 1, 2, 3, 3)
     assert patient.phase is LinePhase.OPEN
@@ -119,7 +123,6 @@ def test_canaries_go_one_by_one_and_less_and_less_often() -> None:
         assert not line.begin(op(99), now)
         fail(line, number, now=now)
     assert [15.0, 30.0, 60.0, 120.0, 240.0, 480.0, 600.0, 600.0] == waits
-    assert 8 == line.canaries_failed
 
 
 def test_waits_are_jittered_and_never_shorter() -> None:
