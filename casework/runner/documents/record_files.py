@@ -26,7 +26,6 @@ from casework.runner.documents.table_rows import Table, read_table
 RECORD_NAME: Final = "record.json"
 """Name of a line of JSON Lines among the originals of its case."""
 
-
 MAIL_NAME: Final = "mail.mbox"
 """Name of a mail of a mailbox, with the mailbox's own line before it."""
 

@@ -31,7 +31,6 @@ ANSWERS: Final = "answers of other operations"
 CHUNK: Final = "chunk"
 """What differs where a document is split otherwise now."""
 
-
 SAMPLE: Final = 256
 """How many operations of a state are looked at for results of another request."""
 
