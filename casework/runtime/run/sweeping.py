@@ -18,6 +18,9 @@ SWEEP_SECONDS: Final = 2.0
 RECOVERY_SWEEPS: Final = 15
 """Every so many sweeps the announcements of rounds are compared with what is committed."""
 
+TOLD_MAX: Final = 10_000
+"""Most lines that are remembered so as not to be told again; the oldest is forgotten first."""
+
 
 class Sweeper:
     """Keeps one run informed of what other processes have done.
@@ -32,7 +35,7 @@ class Sweeper:
         self._store = workspace.store
         self._batch = batch
         self._tell = tell
-        self._told: set[tuple[str, ...]] = set()
+        self._told: dict[tuple[str, ...], None] = {}
         self._sweeps = 0
         self._inbox = (
             None
@@ -86,7 +89,9 @@ class Sweeper:
 
     def _tell_once(self, key: tuple[str, ...], line: str) -> None:
         if key not in self._told:
-            self._told.add(key)
+            if len(self._told) >= TOLD_MAX:
+                del self._told[next(iter(self._told))]
+            self._told[key] = None
             self._tell(line)
 
 
