@@ -11,7 +11,7 @@ from pathlib import Path
 import typer.main
 
 from casework.config.gateway_config import GatewayConfig
-from casework.runtime.cli import app
+from casework.runtime.cli.command_line import app
 
 ROOT = Path(__file__).resolve().parent.parent
 

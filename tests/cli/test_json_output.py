@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import typer.main
 
-from casework.runtime.cli import app
+from casework.runtime.cli.command_line import app
 from casework.strict_json import parse
 from tests.support.command_line import YES, CommandLine, write_script
 

@@ -10,10 +10,12 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
 from casework.checkpoints.verify import verify
+from casework.runtime.cli import main
 from casework.strict_json import JSONObject
 from tests.support.command_line import (
     COMMAND,
@@ -272,7 +274,7 @@ def test_many_cases_need_few_descriptors_and_little_memory(tmp_path: Path) -> No
     (tmp_path / "cases.jsonl").write_text("\n".join(lines), encoding="utf-8")
     words = ("import", "cases.jsonl", "--id-field", "id", "--text-field", "text")
     code = (
-        "import re, sys; from casework.runtime.cli import run\n"
+        "import re, sys; from casework.runtime.cli.command_line import run\n"
         "codes = [run(words.split()) for words in sys.argv[1:]]\n"
         "peak = re.search('VmHWM: *(.*) kB', open('/proc/self/status').read().expandtabs(1))\n"
         "print(codes, peak[1], file=sys.stderr)"
@@ -312,3 +314,19 @@ def test_two_workers_share_a_project(tmp_path: Path) -> None:
     assert [0, 0] == [process.returncode for process in runs], ended
     assert 60 == sum(json.loads(out)["calls"] for out, _ in ended)
     assert 60 == states(tmp_path)["success"]
+
+
+def test_a_signal_while_the_program_is_loaded_is_an_interruption(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Ctrl-C before there is a verb to interrupt ends as in a verb, without a traceback."""
+
+    class Loading(ModuleType):
+        def __getattr__(self, _name: str) -> None:
+            raise KeyboardInterrupt
+
+    name = "casework.runtime.cli.command_line"
+    monkeypatch.setitem(sys.modules, name, Loading(name))
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert (130, "", "") == (ended.value.code, *capsys.readouterr())

@@ -13,7 +13,7 @@ from typing import Final
 
 import pytest
 
-from casework.runtime.cli import run
+from casework.runtime.cli.command_line import run
 from casework.strict_json import JSON, JSONObject
 
 ROOT: Final = Path(__file__).resolve().parents[2]

@@ -13,7 +13,7 @@ from typing import Final
 
 import typer.main
 
-from casework.runtime.cli import app
+from casework.runtime.cli.command_line import app
 from tests.contract.privacy.socket_guard import Sighting, read_sightings
 
 ROOT: Final = Path(__file__).resolve().parents[3]

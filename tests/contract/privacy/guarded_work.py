@@ -20,7 +20,7 @@ from casework.gateway.llm_gateway import LLMGateway
 from casework.gateway.messages import DataSpan
 from casework.gateway.outcomes import RoundErred, RoundOutcome, RoundSucceeded, RoundUnavailable
 from casework.gateway.validation import ENGINES, compile_schema
-from casework.runtime.cli import run
+from casework.runtime.cli.command_line import run
 from tests.support.scripted_line import request
 
 Work: TypeAlias = Callable[[Sequence[str]], int]
