@@ -43,7 +43,11 @@ class Hold:
 
 
 class Governor(Protocol):
-    """Says what may be begun. Every answer is quick and calls nobody; no method may block."""
+    """Says what may be begun. Every answer is quick and calls nobody.
+
+    It may read and write a few rows of what the processes of a project share. Not promised: where
+    that was lost under a running process, one answer takes as long as a look at every package.
+    """
 
     def room(self, running: int) -> int | Hold:
         """Return how many more rounds may be begun at this moment, at least one, or why none."""

@@ -324,6 +324,11 @@ class LineState:
             raise _unavailable() from error
 
     def _once(self, work: Callable[[sqlite3.Connection], _T], *, write: bool) -> _T:
+        if self._pid != os.getpid():
+            # Another thread of the parent may have held the guard at the fork; closing the parent's
+            # connection would drop the parent's locks on the file.
+            _INHERITED.append(self._connection)
+            self._guard, self._connection, self._pid = RLock(), None, os.getpid()
         with self._guard, self._transaction(write=write) as connection:
             return work(connection)
 
@@ -340,9 +345,6 @@ class LineState:
         connection.execute("commit")
 
     def _open(self) -> sqlite3.Connection:
-        if self._pid != os.getpid():
-            _INHERITED.append(self._connection)  # closing it would drop the parent's locks
-            self._connection, self._pid = None, os.getpid()
         if self._connection is not None and self._is_ours():
             return self._connection
         self.close()

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
+import warnings
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
+from threading import Event, Thread
 
 import pytest
 
 from casework.config.limits import ProviderLimits
 from casework.errors import StorageError
 from casework.runtime.line.limit_windows import WINDOW, LimitKind
-from casework.runtime.line.line_state import FILE_NAME, LineState, SetAside, Spending
+from casework.runtime.line.line_state import FILE_NAME, Ledger, LineState, SetAside, Spending
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 SECOND = timedelta(seconds=1)
@@ -207,3 +210,28 @@ def test_one_process_gets_the_canary(pair: tuple[LineState, LineState]) -> None:
     assert (NOON, until + 30 * SECOND) == (shared.since, shared.next_canary_at)
     pair[0].end_outage()
     assert pair[1].outage() is None
+
+
+def test_a_child_forked_while_a_thread_counts_does_not_wait_for_ever(tmp_path: Path) -> None:
+    """The child has a guard and a connection of its own, whoever held the parent's."""
+    state = LineState(tmp_path / FILE_NAME)
+    state.set_counted({"a"})
+    holding, over = Event(), Event()
+
+    def hold(_ledger: Ledger) -> None:
+        holding.set()
+        over.wait(30)
+
+    thread = Thread(target=lambda: state.in_ledger(hold))
+    thread.start()
+    holding.wait(30)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # newer Pythons warn of just this
+        pid = os.fork()
+    if pid == 0:
+        os._exit(0 if state.outage() is None else 1)
+    over.set()
+    _, status = os.waitpid(pid, 0)
+    thread.join()
+    assert 0 == os.waitstatus_to_exitcode(status)
+    assert frozenset({"a"}) == state.counted()
