@@ -16,7 +16,7 @@ import pytest
 from casework.config.limits import ProviderLimits
 from casework.errors import StorageError
 from casework.runtime.line.limit_windows import WINDOW, LimitKind
-from casework.runtime.line.line_state import FILE_NAME, Ledger, LineState, SetAside, Spending
+from casework.runtime.line.line_state import FILE_NAME, LineState, SetAside, Spending
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 SECOND = timedelta(seconds=1)
@@ -212,24 +212,29 @@ def test_one_process_gets_the_canary(pair: tuple[LineState, LineState]) -> None:
     assert pair[1].outage() is None
 
 
-def test_a_child_forked_while_a_thread_counts_does_not_wait_for_ever(tmp_path: Path) -> None:
+def test_a_child_forked_while_a_thread_is_at_it_does_not_wait_for_ever(tmp_path: Path) -> None:
     """The child has a guard and a connection of its own, whoever held the parent's."""
     state = LineState(tmp_path / FILE_NAME)
     state.set_counted({"a"})
     holding, over = Event(), Event()
 
-    def hold(_ledger: Ledger) -> None:
-        holding.set()
-        over.wait(30)
+    def hold() -> None:
+        with state._guard:
+            holding.set()
+            over.wait(30)
 
-    thread = Thread(target=lambda: state.in_ledger(hold))
+    thread = Thread(target=hold)
     thread.start()
     holding.wait(30)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # newer Pythons warn of just this
         pid = os.fork()
     if pid == 0:
-        os._exit(0 if state.outage() is None else 1)
+        code = 1
+        try:
+            code = 0 if state.outage() is None else 2
+        finally:
+            os._exit(code)
     over.set()
     _, status = os.waitpid(pid, 0)
     thread.join()
