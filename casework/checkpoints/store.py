@@ -118,13 +118,13 @@ class CheckpointStore:
     def disk_threads(self, most: int) -> int:
         """Return how many threads keep both processor and disk busy here, at most so many.
 
-        One more than fits into a thread's waiting: more would only take turns at the interpreter,
+        As many as fit into a thread's waiting: more would only take turns at the interpreter,
         which costs more than it brings where a sync takes a tenth of a millisecond.
 
         Raises:
             StorageError: The ground refuses to create.
         """
-        return max(1, min(most, 1 + round(waiting_ratio(self._storage))))
+        return max(1, min(most, round(waiting_ratio(self._storage))))
 
     def recover(self) -> tuple[Intent, ...]:
         """Bring index and intents up to date after a crash; call it once at start-up.

@@ -119,14 +119,21 @@ class CaseLLMRunner:
         gateway: Whom to ask.
         executor: Threads for the blocking work on the disk; the event loop's own by default. See
             :meth:`CheckpointStore.disk_threads` for how many.
+        opening: Threads for what comes before a call, where that is not to wait for commits.
     """
 
     def __init__(
-        self, store: CheckpointStore, gateway: LLMGateway, *, executor: Executor | None = None
+        self,
+        store: CheckpointStore,
+        gateway: LLMGateway,
+        *,
+        executor: Executor | None = None,
+        opening: Executor | None = None,
     ) -> None:
         self._store = store
         self._gateway = gateway
         self._executor = executor
+        self._opening = opening or executor
         self._clock: Clock = gateway.clock
         self._failures = FailureLines(store)
         self._due: OrderedDict[tuple[str, str], float] = OrderedDict()
@@ -237,7 +244,8 @@ class CaseLLMRunner:
         """Take the case's lock, decide, walk at most one round, commit, let go."""
         with ExitStack() as held:
             opened = await self._unbroken(
-                lambda: self._open(held, names, request=request, plan=plan, generation=generation)
+                lambda: self._open(held, names, request=request, plan=plan, generation=generation),
+                self._opening,
             )
             match opened.decision:
                 case Replay(state):
@@ -272,9 +280,9 @@ class CaseLLMRunner:
             await self._unbroken(lambda: withdraw(self._store, opened.identity, opened.earlier))
             raise
 
-    async def _unbroken(self, work: Callable[[], _T]) -> _T:
+    async def _unbroken(self, work: Callable[[], _T], executor: Executor | None = None) -> _T:
         """Do blocking work in a thread, to its end even if the caller is cancelled meanwhile."""
-        future = asyncio.get_running_loop().run_in_executor(self._executor, work)
+        future = asyncio.get_running_loop().run_in_executor(executor or self._executor, work)
         cancelled: asyncio.CancelledError | None = None
         while not future.done():
             try:

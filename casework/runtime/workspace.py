@@ -96,9 +96,9 @@ class Workspace:
             run_budget=run_budget,
         )
 
-    def runner(self, executor: Executor) -> CaseLLMRunner:
+    def runner(self, executor: Executor, opening: Executor | None = None) -> CaseLLMRunner:
         """Return a runner whose work on the disk is done by these threads."""
-        return CaseLLMRunner(self.store, self.gateway, executor=executor)
+        return CaseLLMRunner(self.store, self.gateway, executor=executor, opening=opening)
 
 
 def require_cases(store: CheckpointStore, case_ids: Iterable[str]) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Final, TypeVar
@@ -25,6 +24,7 @@ from casework.runtime.line.local_engine import EngineParts
 from casework.runtime.line.work import Work
 from casework.runtime.run.batch import Batch, BatchOptions, BatchReport
 from casework.runtime.run.case_requests import CaseRequests, NotReady
+from casework.runtime.run.disk_threads import DiskThreads
 from casework.runtime.run.held_work import HeldWork
 from casework.runtime.run.interruption import Interruption
 from casework.runtime.run.mixed_results import refuse_mixed_results
@@ -79,9 +79,8 @@ class PipelineRun:
         self._builder = RequestBuilder(pipeline, workspace.config.privacy_profile)
         self._requests = CaseRequests(self._builder, workspace.store)
         self._stale = StaleCheck(pipeline, workspace.store, workspace.gateway)
-        threads = workspace.store.disk_threads(options.concurrency)
-        self._executor = ThreadPoolExecutor(threads, thread_name_prefix="casework")
-        self._runner = workspace.runner(self._executor)
+        self._threads = DiskThreads(workspace.store.disk_threads(options.concurrency))
+        self._runner = workspace.runner(self._threads.ending, self._threads.beginning)
         self._index = workspace.store.index
         self._alone: tuple[float, bool] | None = None
         claimant = Claimant(workspace.store, options.worker or new_worker(), options.claims)
@@ -135,7 +134,7 @@ class PipelineRun:
             return await self.batch.run(interruption)
         finally:
             await self.workspace.gateway.aclose()
-            self._executor.shutdown(wait=not interruption.leaving.is_set(), cancel_futures=True)
+            self._threads.shutdown(wait=not interruption.leaving.is_set())
 
     def counts(self) -> StateCounts:
         """Return how many of the selected operations are in which state, as the index knows."""
@@ -215,4 +214,4 @@ class PipelineRun:
         return pipeline_id(operation.operation_id, self._specs) in self._specs
 
     async def _in_thread(self, call: Callable[[], _T]) -> _T:
-        return await asyncio.get_running_loop().run_in_executor(self._executor, call)
+        return await asyncio.get_running_loop().run_in_executor(self._threads.beginning, call)

@@ -117,7 +117,13 @@ class TimedStorage(MemoryStorage):
 
 @pytest.mark.parametrize(
     ("elapsed", "work", "threads"),
-    [(0.0003, 0.0003, 1), (0.0006, 0.0003, 2), (0.0056, 0.0002, 28), (1.0, 0.0002, 32)],
+    [
+        (0.0003, 0.0003, 1),
+        (0.0006, 0.0003, 1),
+        (0.0012, 0.0004, 2),
+        (0.0056, 0.0002, 27),
+        (1, 0.0002, 32),
+    ],
 )
 def test_the_slower_the_disk_the_more_threads_wait_for_it(
     monkeypatch: pytest.MonkeyPatch, elapsed: float, work: float, threads: int

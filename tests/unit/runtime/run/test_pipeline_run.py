@@ -23,8 +23,8 @@ from casework.gateway.messages import ProviderCall
 from casework.gateway.providers.scripted import Computed, Fail, Reply, Step
 from casework.runner.case_runner import OperationResult
 from casework.runner.pipeline import Pipeline
-from casework.runtime.line.work import Work
 from casework.runtime.line.governor import Hold
+from casework.runtime.line.work import Work
 from casework.runtime.run.batch import BatchEnd, BatchOptions, BatchReport
 from casework.runtime.run.interruption import Interruption
 from casework.runtime.run.pipeline_run import PipelineRun
