@@ -58,9 +58,10 @@ def test_exactly_what_is_stale_is_asked_again(edited: CommandLine) -> None:
 def test_what_a_person_decided_about_is_asked_again_only_by_name(edited: CommandLine) -> None:
     """An approved answer stays, unless somebody says that it need not."""
     edited("inbox", "approve", "a.txt")
-    assert ["b.txt", "c.txt"] == [
-        line["case_id"] for line in edited("retry", "--stale", "--json").lines()
-    ]
+    asked = edited("retry", "--stale", "--json")
+    assert ["b.txt", "c.txt"] == [line["case_id"] for line in asked.lines()]
+    assert "left as decided: 1 result; --stale --reviewed" in asked.err
+    assert [] == edited("status", "--json").document()["stale"]
     again = edited("retry", "--stale", "--reviewed", "--json").lines()
     assert ["a.txt"] == [line["case_id"] for line in again]
 

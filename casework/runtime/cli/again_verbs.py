@@ -105,6 +105,7 @@ def _ask_stale(
     """Ask again what was made from something else than the pipeline says now."""
     from casework.runtime.run.campaigns import ask_stale
     from casework.runtime.run.stale_results import StaleCheck, begun_operations
+    from casework.runtime.views import phrases
     from casework.runtime.workspace import Workspace, existing_store, require_cases
 
     existing_store(invocation.project())
@@ -113,11 +114,13 @@ def _ask_stale(
     wanted = None if operation is None else found.operation(operation).id
     require_cases(workspace.store, cases)
     check = StaleCheck(found, workspace.store, workspace.gateway)
-    chosen = check.of(begun_operations(workspace.store, cases), only=wanted)
-    if not decided:
-        chosen = (one for one in chosen if one.operation.verdict is None)
-    asked = list(ask_stale(workspace.store, chosen))
+    chosen = list(check.of(begun_operations(workspace.store, cases), only=wanted))
+    open_ones = [one for one in chosen if decided or one.operation.verdict is None]
+    asked = list(ask_stale(workspace.store, open_ones))
     code = _tell(invocation, asked)
+    if left := len(chosen) - len(open_ones):
+        stand = f"left as decided: {phrases.plural(left, 'result')}"
+        invocation.terminal.note(f"{stand}; --stale --reviewed asks again for these too")
     if asked and any(spec.needs for spec in found.operations):
         invocation.terminal.note("after that run, what read other answers may be stale in its turn")
     return code

@@ -83,8 +83,8 @@ class StaleCheck:
         for status in FINISHED:
             for operation in self._store.index.in_status(status, limit=SAMPLE):
                 name = operation.operation_id
-                if seen[name] >= COMPARED_MAX:
-                    continue
+                if seen[name] >= COMPARED_MAX or operation.verdict is not None:
+                    continue  # what a person decided stands, whatever it was made from
                 seen[name] += 1
                 found = next(self.of([operation]), None)
                 if found is not None:
