@@ -85,6 +85,17 @@ class ManualClock:
         self._now -= timedelta(seconds=seconds)
 
 
+_STEADY_ZERO: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def steady_time(clock: Clock) -> datetime:
+    """Return the monotonic time as a moment, which all processes share and nobody can set.
+
+    As a date it means nothing; only what lies between two of them does.
+    """
+    return _STEADY_ZERO + timedelta(seconds=clock.monotonic())
+
+
 @dataclass(frozen=True, slots=True)
 class Deadline:
     """The moment by which a call must have ended, passed down to everything that waits."""

@@ -61,21 +61,29 @@ def day_of(moment: datetime, reset: DayReset) -> Day:
 
 
 def closed_until(
-    limits: ProviderLimits, *, now: datetime, recent: Sequence[datetime], today: int
+    limits: ProviderLimits,
+    *,
+    now: datetime,
+    recent: Sequence[datetime],
+    today: int,
+    steady: datetime | None = None,
 ) -> Closed | None:
     """Return which limit forbids another call now, the one that opens last; None if none does.
 
     Args:
         limits: The limits.
         now: The time.
-        recent: When calls were counted, in any order; those before the window do no harm.
+        recent: When calls were counted, in steady time and any order; those before the window do
+            no harm.
         today: How many calls the day that ``now`` belongs to has seen.
+        steady: The time that nobody can set; that of ``now`` where no clock was ever set.
     """
     found = []
     if limits.requests_per_minute is not None:
-        calls = sorted(at for at in recent if now - WINDOW < at <= now)
+        moment = steady or now
+        calls = sorted(at for at in recent if moment - WINDOW < at <= moment)
         if len(calls) >= limits.requests_per_minute:
-            opens_at = calls[-limits.requests_per_minute] + WINDOW
+            opens_at = now + (calls[-limits.requests_per_minute] + WINDOW - moment)
             found.append(Closed(LimitKind.MINUTE, opens_at))
     if limits.requests_per_day is not None and today >= limits.requests_per_day:
         found.append(Closed(LimitKind.DAY, day_of(now, limits).ends_at))

@@ -10,7 +10,7 @@ from datetime import datetime
 from casework.config.limits import ProviderLimits
 from casework.config.providers import ProviderConfig
 from casework.gateway.call_gate import AtLimit
-from casework.gateway.clock import Clock
+from casework.gateway.clock import Clock, steady_time
 from casework.runtime.line.line_state import LineState
 
 SECONDS_MIN = 0.05
@@ -49,8 +49,10 @@ class LineGate:
     async def _counted(self, provider: str, limits: ProviderLimits) -> AtLimit | None:
         if not counts_calls(limits):
             return None
-        now = self._clock.now()
-        closed = await asyncio.to_thread(self._state.count_call, provider, limits, now=now)
+        now, steady = self._clock.now(), steady_time(self._clock)
+        closed = await asyncio.to_thread(
+            self._state.count_call, provider, limits, now=now, steady=steady
+        )
         return None if closed is None else AtLimit(seconds_until(closed.opens_at, now))
 
     def _slot(self, provider: str, most: int) -> asyncio.Semaphore:
@@ -73,15 +75,16 @@ def seconds_until(moment: datetime, now: datetime) -> float:
 
 
 def earliest_opening(
-    state: LineState, providers: Iterable[ProviderConfig], *, now: datetime
+    state: LineState, providers: Iterable[ProviderConfig], *, clock: Clock
 ) -> float | None:
     """Return when the first of some providers may be called, in seconds; None if one may now."""
+    now, steady = clock.now(), steady_time(clock)
     waits: list[float] = []
     for provider in providers:
         limits = provider.limits
         if limits is None or not counts_calls(limits):
             return None
-        closed = state.closed(provider.id, limits, now=now)
+        closed = state.closed(provider.id, limits, now=now, steady=steady)
         if closed is None:
             return None
         waits.append(seconds_until(closed.opens_at, now))

@@ -155,7 +155,7 @@ class LineGovernor:
         seconds = earliest_opening(
             self._parts.state,
             [target.provider for target in plan.targets],
-            now=self._parts.clock.now(),
+            clock=self._parts.clock,
         )
         if seconds is not None:
             return Hold(HoldReason.LIMIT, seconds)
@@ -188,8 +188,7 @@ class LineGovernor:
     def _at_limit(self) -> Hold | None:
         if not self._eligible:
             return None
-        now = self._parts.clock.now()
-        seconds = earliest_opening(self._parts.state, self._eligible, now=now)
+        seconds = earliest_opening(self._parts.state, self._eligible, clock=self._parts.clock)
         return None if seconds is None else Hold(HoldReason.LIMIT, seconds)
 
     def _over_budget(self) -> Hold | None:

@@ -24,14 +24,13 @@ from casework.checkpoints.disk import inode_of
 from casework.checkpoints.index_rows import boot_identity
 from casework.config.limits import ProviderLimits
 from casework.errors import StorageError
-from casework.gateway.clock import Clock
 from casework.runtime.line.limit_windows import WINDOW, Closed, closed_until, day_of
 
 _LOG = logging.getLogger(__name__)
 _T = TypeVar("_T")
 
 FILE_NAME: Final = "line.sqlite3"
-SCHEMA_VERSION: Final = "1"
+SCHEMA_VERSION: Final = "2"
 """Raise it with every change below; a file of another version is thrown away."""
 
 _SCHEMA: Final = (
@@ -95,14 +94,9 @@ class SharedOutage:
 
     since: datetime
     next_canary_at: datetime
-    """In steady time, as :func:`steady_time` tells it."""
+    """In steady time, as :func:`casework.gateway.clock.steady_time` tells it."""
     canary_until: datetime
     """Until when a canary of some process is out at most, in steady time; past if none is."""
-
-
-def steady_time(clock: Clock) -> datetime:
-    """Return the monotonic time as a moment, which all processes share and nobody can set."""
-    return _EPOCH + timedelta(seconds=clock.monotonic())
 
 
 class Ledger:
@@ -178,21 +172,41 @@ class LineState:
         self._connection: sqlite3.Connection | None = None
         self._inode: int | None = None
 
-    def count_call(self, provider: str, limits: ProviderLimits, *, now: datetime) -> Closed | None:
-        """Count a call that is about to be made, or return which limit forbids it."""
+    def count_call(
+        self,
+        provider: str,
+        limits: ProviderLimits,
+        *,
+        now: datetime,
+        steady: datetime | None = None,
+    ) -> Closed | None:
+        """Count a call that is about to be made, or return which limit forbids it.
+
+        Days go by the wall clock, minutes by the steady time, which nobody can set.
+        """
+        moment = steady or now
 
         def work(connection: sqlite3.Connection) -> Closed | None:
-            closed = _closed(connection, provider, limits, now=now)
+            closed = _closed(connection, provider, limits, now=now, steady=moment)
             if closed is None:
-                _count(connection, provider, now)
+                _count(connection, provider, now, steady=moment)
             return closed
 
         return self._do(work)
 
-    def closed(self, provider: str, limits: ProviderLimits, *, now: datetime) -> Closed | None:
+    def closed(
+        self,
+        provider: str,
+        limits: ProviderLimits,
+        *,
+        now: datetime,
+        steady: datetime | None = None,
+    ) -> Closed | None:
         """Return which limit forbids a call now; None if none does."""
+        moment = steady or now
         return self._do(
-            lambda connection: _closed(connection, provider, limits, now=now), write=False
+            lambda connection: _closed(connection, provider, limits, now=now, steady=moment),
+            write=False,
         )
 
     def calls_today(self, provider: str, limits: ProviderLimits, *, now: datetime) -> int:
@@ -421,15 +435,21 @@ def _create(connection: sqlite3.Connection, boot: str) -> None:
 
 
 def _closed(
-    connection: sqlite3.Connection, provider: str, limits: ProviderLimits, *, now: datetime
+    connection: sqlite3.Connection,
+    provider: str,
+    limits: ProviderLimits,
+    *,
+    now: datetime,
+    steady: datetime,
 ) -> Closed | None:
     rows = connection.execute(
-        "select at from calls where provider = ? and at > ?", (provider, _ticks(now - WINDOW))
+        "select at from calls where provider = ? and at > ?", (provider, _ticks(steady - WINDOW))
     )
+    recent = [_moment(at) for (at,) in rows]
     today = 0
     if limits.requests_per_day is not None:
         today = _calls_since(connection, provider, day_of(now, limits).begins_at)
-    return closed_until(limits, now=now, recent=[_moment(at) for (at,) in rows], today=today)
+    return closed_until(limits, now=now, recent=recent, today=today, steady=steady)
 
 
 def _calls_since(connection: sqlite3.Connection, provider: str, begins_at: datetime) -> int:
@@ -440,13 +460,14 @@ def _calls_since(connection: sqlite3.Connection, provider: str, begins_at: datet
     return int(row[0])
 
 
-def _count(connection: sqlite3.Connection, provider: str, now: datetime) -> None:
+def _count(
+    connection: sqlite3.Connection, provider: str, now: datetime, *, steady: datetime
+) -> None:
     """Note a call; what is older than anything that still counts is dropped."""
     connection.execute(
-        "delete from calls where provider = ? and at not between ? and ?",
-        (provider, _ticks(now - WINDOW), _ticks(now + WINDOW)),
+        "delete from calls where provider = ? and at < ?", (provider, _ticks(steady - WINDOW))
     )
-    connection.execute("insert into calls values (?, ?)", (provider, _ticks(now)))
+    connection.execute("insert into calls values (?, ?)", (provider, _ticks(steady)))
     connection.execute(
         "delete from minutes where provider = ? and minute < ?",
         (provider, _minute(now) - _MINUTES_KEPT),

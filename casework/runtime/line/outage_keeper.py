@@ -8,12 +8,12 @@ from datetime import timedelta
 from typing import Final
 
 from casework.errors import StorageError
-from casework.gateway.clock import Clock
+from casework.gateway.clock import Clock, steady_time
 from casework.gateway.errors import FailureKind
 from casework.runner.calls import calls_of
 from casework.runner.case_runner import OperationResult
 from casework.runner.operation import ResultStatus
-from casework.runtime.line.line_state import LineState, steady_time
+from casework.runtime.line.line_state import LineState
 from casework.runtime.line.outage import LinePhase, OutageRule, OutageWatch
 from casework.runtime.line.work import WorkKey
 

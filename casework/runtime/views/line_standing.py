@@ -11,13 +11,13 @@ from decimal import Decimal
 from casework.config.gateway_config import GatewayConfig
 from casework.config.providers import ProviderConfig
 from casework.errors import StorageError
-from casework.gateway.clock import Clock
+from casework.gateway.clock import Clock, steady_time
 from casework.gateway.privacy import judge
 from casework.runtime.line.budget import Cap, Standing, add_up, plain
 from casework.runtime.line.budget_keeper import MONEY, Spent
 from casework.runtime.line.limit_windows import Closed, day_of
 from casework.runtime.line.line_governor import caps_of
-from casework.runtime.line.line_state import Ledger, LineState, steady_time
+from casework.runtime.line.line_state import Ledger, LineState
 from casework.runtime.line.orders import LineOrders, Paused
 from casework.runtime.views import phrases
 from casework.strict_json import JSON, JSONObject
@@ -91,7 +91,7 @@ def line_standing(
             paused=paused,
             cancelled=cancelled,
             outage=outage if config.outage.enabled else None,
-            limits=tuple(_limits(state, config, now)),
+            limits=tuple(_limits(state, config, clock)),
             budget=budget,
             currency=config.cost.currency,
             unpriced=unpriced,
@@ -107,19 +107,19 @@ def _outage(state: LineState, clock: Clock) -> OutageStanding | None:
     return OutageStanding(shared.since, clock.now() + max(wait, timedelta()))
 
 
-def _limits(state: LineState, config: GatewayConfig, now: datetime) -> Iterator[LimitStanding]:
+def _limits(state: LineState, config: GatewayConfig, clock: Clock) -> Iterator[LimitStanding]:
     for verdict in judge(config, None):
         if verdict.eligible and verdict.provider.limits is not None:
-            yield _limit(state, verdict.provider, now)
+            yield _limit(state, verdict.provider, clock)
 
 
-def _limit(state: LineState, provider: ProviderConfig, now: datetime) -> LimitStanding:
-    limits = provider.limits
+def _limit(state: LineState, provider: ProviderConfig, clock: Clock) -> LimitStanding:
+    limits, now = provider.limits, clock.now()
     assert limits is not None
     daily = limits.requests_per_day is not None
     return LimitStanding(
         provider=provider.id,
-        closed=state.closed(provider.id, limits, now=now),
+        closed=state.closed(provider.id, limits, now=now, steady=steady_time(clock)),
         today=state.calls_today(provider.id, limits, now=now) if daily else None,
         per_day=limits.requests_per_day,
         resets_at=day_of(now, limits).ends_at if daily else None,

@@ -11,11 +11,12 @@ from pathlib import Path
 import pytest
 
 from casework.checkpoints.records import OperationStatus
+from casework.gateway.clock import steady_time
 from casework.gateway.errors import FailureKind, ProviderFailure
 from casework.gateway.messages import Finish, ProviderCall, ProviderReply
 from casework.runtime.line.budget import add_up
 from casework.runtime.line.budget_keeper import MONEY
-from casework.runtime.line.line_state import Ledger, SetAside, steady_time
+from casework.runtime.line.line_state import Ledger, SetAside
 from casework.runtime.run.batch import BatchEnd, BatchOptions
 from tests.simulation.virtual_loop import VirtualClock
 from tests.support.governed_line import PROVIDER, GovernedLine, down, good

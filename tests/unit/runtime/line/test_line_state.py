@@ -87,6 +87,20 @@ def test_counts_survive_the_process(path: Path) -> None:
     state.close()
 
 
+def test_a_clock_that_is_set_changes_nothing_about_a_minute(path: Path) -> None:
+    """What was called a moment ago counts, and opens when its minute has really passed."""
+    limits = ProviderLimits(requests_per_minute=1)
+    state = LineState(path, boot=BOOT)
+    assert state.count_call("a", limits, now=NOON, steady=NOON) is None
+    for step in (timedelta(hours=-1), timedelta(days=365)):
+        now, steady = NOON + step, NOON + SECOND
+        closed = state.count_call("a", limits, now=now, steady=steady)
+        assert closed is not None
+        assert now + WINDOW - SECOND == closed.opens_at
+        assert state.closed("a", limits, now=now, steady=steady + WINDOW) is None
+    state.close()
+
+
 def test_a_clock_set_back_a_day_closes_nothing_for_a_day(path: Path) -> None:
     """Calls that lie far in the future are the work of a wrong clock, and do not count."""
     limits = ProviderLimits(requests_per_minute=1)
