@@ -17,12 +17,13 @@ PERSON_CODES: Final = frozenset(
     {
         FailureKind.REFUSAL.value,
         FailureKind.EMPTY_INPUT.value,
+        FailureKind.DATA_MISSING.value,
         FailureKind.CONTEXT_TOO_LONG.value,
         FailureKind.REQUEST_TOO_LARGE.value,
         FailureKind.NO_EVIDENCE.value,
     }
 )
-"""Errors about the document itself; asking again would not help, a person might."""
+"""Errors about the document or its case; asking again would not help, a person might."""
 
 
 class Waits(StrEnum):

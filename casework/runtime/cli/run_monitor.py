@@ -79,9 +79,9 @@ class RunMonitor:
 
     async def view(self) -> StatusView:
         """Return the screen of this moment."""
-        run, index = self.run, self.run.workspace.store.index
+        run = self.run
         counted = await asyncio.to_thread(run.counts)
-        next_due_at = await asyncio.to_thread(index.next_due_at) if counted.retry else None
+        next_due_at = await asyncio.to_thread(run.next_due_at) if counted.retry else None
         counts = with_running(counted, run.batch.running)
         verdicts = run.workspace.gateway.explain()
         record = self._record(counts)

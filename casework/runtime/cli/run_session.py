@@ -144,7 +144,7 @@ class RunSession:
             usage_exact=exact,
             left_locked=min(run.batch.left_locked, counts.unsettled),
             left_at_once=self._interruption.leaving.is_set(),
-            next_due_at=workspace.store.index.next_due_at(),
+            next_due_at=run.next_due_at(),
             holds=tuple(hold_lines(monitor.line())),
         )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from itertools import chain
 from typing import Final, TypeVar
 
@@ -212,6 +213,13 @@ class PipelineRun:
 
     def _is_ours(self, operation: IndexedOperation) -> bool:
         return pipeline_id(operation.operation_id, self._specs) in self._specs
+
+    def next_due_at(self) -> datetime | None:
+        """Return when the next of the selected operations that were begun may run."""
+        if not self.cases:
+            return self._index.next_due_at()
+        chosen = filter(self._is_ours, chain.from_iterable(map(self._index.operations, self.cases)))
+        return min((o.due_at for o in chosen if o.due_at and o.status), default=None)
 
     async def _in_thread(self, call: Callable[[], _T]) -> _T:
         return await asyncio.get_running_loop().run_in_executor(self._threads.beginning, call)

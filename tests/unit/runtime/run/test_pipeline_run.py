@@ -17,6 +17,7 @@ from casework.errors import (
     OperationConflict,
     StorageError,
 )
+from casework.gateway.clock import ManualClock
 from casework.gateway.errors import FailureKind
 from casework.gateway.llm_gateway import LLMGateway
 from casework.gateway.messages import ProviderCall
@@ -118,6 +119,24 @@ async def test_empty_and_overlong_inputs_end_without_a_call() -> None:
     report = await drive(run)
     assert (1, (1, 2, 0, 0, 0)) == (report.tally.calls, states(run.counts()))
     assert {"empty_input": 1, "context_too_long": 1} == dict(report.tally.reasons)
+
+
+async def test_the_next_round_told_is_that_of_the_chosen_cases() -> None:
+    """What other cases wait for is no answer to when these go on."""
+    desk = Desk([DOWN], texts={"a": "One.", "b": "Two."})
+    everything = desk.run(BatchOptions(once=True, concurrency=1))
+    await drive(everything)
+    first = everything.next_due_at()
+    desk.store.create("later", {"text.txt": b"Three."})
+    assert isinstance(desk.clock, ManualClock)
+    desk.clock.advance(30)
+    chosen = desk.run(BatchOptions(once=True), cases=["later"])
+    await drive(chosen)
+    second = chosen.next_due_at()
+    assert first is not None
+    assert second is not None
+    assert 29 < (second - first).total_seconds() < 31
+    assert first == everything.next_due_at()
 
 
 async def test_operations_of_a_case_run_in_order_and_stand_alone() -> None:
