@@ -1,16 +1,11 @@
 """Work on whole packages that the crash suites interrupt: receiving, deciding, forgetting.
 
-A process that forks a child for each line ``SCENE ROOT STEP`` on standard input; the child plays
-the scene and kills itself with SIGKILL at that step of its disk (0 for never). The answer is
-``EXIT STEPS``: the wait status, and how many steps a child that lived has counted.
+A play is ``SCENE ROOT``.
 """
 
 from __future__ import annotations
 
-import os
-import signal
-import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import Final
@@ -22,6 +17,7 @@ from casework.checkpoints.store import CheckpointStore
 from casework.runner.inbox import InboxProcessor
 from casework.runner.inbox_folder import InboxFolder
 from casework.runner.reviews import Decision, Reviewer
+from tests.crash.zygote import Observer, serve
 from tests.support.packages import CASE, START
 
 LATER: Final = START + timedelta(days=1)
@@ -67,39 +63,12 @@ SCENES: Final[dict[str, Callable[[Path, Disk], None]]] = {
 }
 
 
-def child(scene: str, root: Path, kill_at: int, pipe: int) -> None:
-    """Play a scene and die at the step, or report how many steps there were."""
-    steps = 0
-
-    def observe(_call: object, _moment: str) -> None:
-        nonlocal steps
-        steps += 1
-        if steps == kill_at:
-            os.kill(os.getpid(), signal.SIGKILL)
-
-    SCENES[scene](root, ObservedDisk(observe))
-    os.write(pipe, str(steps).encode())
-    os._exit(0)
-
-
-def main() -> None:
-    """Serve lines until the input ends."""
-    for line in sys.stdin:
-        scene, root, kill_at = line.split()
-        reading, writing = os.pipe()
-        pid = os.fork()
-        if pid == 0:
-            try:
-                child(scene, Path(root), int(kill_at), writing)
-            finally:
-                os._exit(4)
-        os.close(writing)
-        _, status = os.waitpid(pid, 0)
-        with os.fdopen(reading, "rb") as counted:
-            steps = counted.read().decode() or "0"
-        sys.stdout.write(f"{status} {steps}\n")
-        sys.stdout.flush()
+def scenes(words: Sequence[str], observe: Observer) -> int:
+    """Play one scene."""
+    scene, root = words
+    SCENES[scene](Path(root), ObservedDisk(observe))
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    serve(scenes)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import signal
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,41 +14,13 @@ from casework.checkpoints.verify import verify
 from casework.gateway.clock import ManualClock
 from casework.runner.exposure import exposures
 from tests.crash.scenario import CALLS, CASE, OPERATIONS, calls_noted, open_store
-
-ROOT = Path(__file__).resolve().parents[2]
-
-
-class Zygote:
-    """A process that forks children on request."""
-
-    def __init__(self) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.crash.zygote"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            cwd=ROOT,
-        )
-
-    def play(self, root: Path, *, kill_at: int = 0, hours_later: int = 0) -> tuple[int, int]:
-        """Run one child and return its exit (negative: the signal) and its steps."""
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        print(root, kill_at, hours_later, file=self._process.stdin, flush=True)
-        status, steps = self._process.stdout.readline().split()
-        waited = int(status)
-        exited = -(waited & 0x7F) if waited & 0x7F else waited >> 8
-        return exited, int(steps)
-
-    def close(self) -> None:
-        """End the process."""
-        self._process.communicate()
+from tests.crash.zygote import Zygote
 
 
 @pytest.fixture(scope="module")
 def zygote() -> Iterator[Zygote]:
     """Return a running zygote."""
-    process = Zygote()
+    process = Zygote("tests.crash.operation_steps")
     yield process
     process.close()
 
@@ -85,16 +55,16 @@ def test_no_kill_loses_or_repeats_more_than_the_call_in_flight(
     """At every single step: packages verify, work resumes, one call is repeated at most."""
     whole = tmp_path / "whole"
     whole.mkdir()
-    exited, steps = zygote.play(whole)
+    exited, steps = zygote.play(whole, 0)
     assert (0, True) == (exited, steps > 100)
     check_settled(whole, 0)
     for step in range(1, steps + 1):
         root = tmp_path / f"step-{step}"
         root.mkdir()
-        exited, _ = zygote.play(root, kill_at=step)
+        exited, _ = zygote.play(root, 0, kill_at=step)
         assert -signal.SIGKILL == exited
         check_packages(root)
-        exited, _ = zygote.play(root, hours_later=1)
+        exited, _ = zygote.play(root, 1)
         assert 0 == exited
         check_settled(root, 1)
 
@@ -103,13 +73,13 @@ def test_a_second_kill_during_recovery_changes_nothing(zygote: Zygote, tmp_path:
     """Two crashes in a row, the second at every step after a first one in the middle of a call."""
     whole = tmp_path / "whole"
     whole.mkdir()
-    _, steps = zygote.play(whole)
+    _, steps = zygote.play(whole, 0)
     for step in range(1, steps, 7):
         root = tmp_path / f"step-{step}"
         root.mkdir()
-        zygote.play(root, kill_at=max(steps // 2, 1))
-        zygote.play(root, kill_at=step, hours_later=1)
+        zygote.play(root, 0, kill_at=max(steps // 2, 1))
+        zygote.play(root, 1, kill_at=step)
         check_packages(root)
-        exited, _ = zygote.play(root, hours_later=2)
+        exited, _ = zygote.play(root, 2)
         assert 0 == exited
         check_settled(root, 2)

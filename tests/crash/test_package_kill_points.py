@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import shutil
 import signal
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -16,9 +14,8 @@ from casework.checkpoints.store import CheckpointStore
 from casework.checkpoints.verify import verify
 from casework.runner.reviews import effective_output
 from tests.crash.package_steps import LATER, SCENES
+from tests.crash.zygote import Zygote
 from tests.support.packages import CASE, Workshop, files_below
-
-ROOT = Path(__file__).resolve().parents[2]
 
 Player = Callable[..., tuple[int, int]]
 
@@ -26,24 +23,9 @@ Player = Callable[..., tuple[int, int]]
 @pytest.fixture(name="play", scope="module")
 def player() -> Iterator[Player]:
     """Return a function that plays a scene in a child and returns its exit and its steps."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "tests.crash.package_steps"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        cwd=ROOT,
-    )
-
-    def play(scene: str, root: Path, *, kill_at: int = 0) -> tuple[int, int]:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        print(scene, root, kill_at, file=process.stdin, flush=True)
-        status, steps = process.stdout.readline().split()
-        waited = int(status)
-        return (-(waited & 0x7F) if waited & 0x7F else waited >> 8), int(steps)
-
-    yield play
-    process.communicate()
+    zygote = Zygote("tests.crash.package_steps")
+    yield zygote.play
+    zygote.close()
 
 
 def package_in(root: Path) -> Path:

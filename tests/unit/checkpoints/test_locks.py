@@ -8,7 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from threading import Barrier
 
@@ -29,10 +29,12 @@ with FileLocks(Path(sys.argv[1])).hold(sys.argv[2]):
 
 
 @contextmanager
-def another_process_holding(folder: Path, case_id: str) -> Iterator[subprocess.Popen[str]]:
+def another_process_holding(
+    folder: Path, *words: str, script: str = HOLDER
+) -> Iterator[subprocess.Popen[str]]:
     """Let another process hold a lock while the context lasts."""
     process = subprocess.Popen(
-        [sys.executable, "-c", HOLDER, str(folder), case_id],
+        [sys.executable, "-c", script, str(folder), *words],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
@@ -192,22 +194,11 @@ with locks.hold(sys.argv[2]):
 """
 
 
-@contextmanager
-def a_signer(folder: Path, case_id: str, name: str) -> Iterator[subprocess.Popen[str]]:
+def a_signer(
+    folder: Path, case_id: str, name: str
+) -> AbstractContextManager[subprocess.Popen[str]]:
     """Let another process hold a lock that it has signed while the context lasts."""
-    process = subprocess.Popen(
-        [sys.executable, "-c", FROZEN, str(folder), case_id, name],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    try:
-        assert process.stdout is not None
-        assert "held\n" == process.stdout.readline()
-        yield process
-    finally:
-        process.kill()
-        process.communicate()
+    return another_process_holding(folder, case_id, name, script=FROZEN)
 
 
 def sound_or_void(process: subprocess.Popen[str]) -> str:
