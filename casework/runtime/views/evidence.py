@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
@@ -104,8 +103,8 @@ class OperationEvidence:
             model = said.get(pointer)
             # True and 1 are equal and not the same; so are texts of them.
             changed = self.said is not None and (type(model), model) != (type(value), value)
-            note = f"   (the model: {_shown(model)})" if changed and pointer in said else ""
-            yield f"  {pointer or '(answer)'}: {_shown(value)}{note}"
+            note = f"   (the model: {phrases.value(model)})" if changed and pointer in said else ""
+            yield f"  {pointer or '(answer)'}: {phrases.value(value)}{note}"
         for quote in self.quotes:
             yield f"  {quote.pointer} stands in {quote.file}, line {quote.line}"
 
@@ -218,11 +217,6 @@ def _quotes(output: JSON, texts: tuple[tuple[str, str], ...]) -> Iterator[Quote]
             at = text.find(value)
             if at >= 0:
                 yield Quote(pointer, name, text.count("\n", 0, at) + 1, value)
-
-
-def _shown(value: JSON) -> str:
-    """Return a text as it is, and any other value as JSON writes it."""
-    return value if isinstance(value, str) else json.dumps(value)
 
 
 def _leaves(output: JSON) -> Iterator[tuple[str, JSON]]:

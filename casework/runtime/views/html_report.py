@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import tempfile
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -16,7 +15,6 @@ from casework.runner.export import ExportRow
 from casework.runtime.views import phrases
 from casework.runtime.views.inert_html import inert, numbered, page_begin, page_end, table
 from casework.runtime.views.report_cases import ReportedCase, ReportedResult
-from casework.strict_json import JSON
 
 _SPOOL_BYTES: Final = 8 * 1024 * 1024
 _CHUNK_BYTES: Final = 1024 * 1024
@@ -106,7 +104,7 @@ def _result(result: ReportedResult) -> str:
     parts = [f"<h3>{inert(row.operation_id)}: {inert(row.status)}</h3>\n"]
     if row.answered:
         cells = [
-            (pointer or "(answer)", _shown(value), places.get(pointer, ""))
+            (pointer or "(answer)", phrases.value(value), places.get(pointer, ""))
             for pointer, value in flatten(row.output)
         ]
         parts.append(table("Answer", ("member", "value", "stands in"), cells))
@@ -123,9 +121,13 @@ def _review(review: Review) -> str:
         ("at", phrases.utc_time(review.decided_at) or ""),
         ("reason", review.reason or "-"),
     ]
-    facts += [(f"set {c.pointer or '(answer)'}", _shown(c.value)) for c in review.corrections]
+    facts += [
+        (f"set {c.pointer or '(answer)'}", phrases.value(c.value)) for c in review.corrections
+    ]
     if not review.stands and review.output_sha256 is not None:
-        facts += [(f"rejected {p or '(answer)'}", _shown(v)) for p, v in flatten(review.output)]
+        facts += [
+            (f"rejected {p or '(answer)'}", phrases.value(v)) for p, v in flatten(review.output)
+        ]
     return table("Review", ("what", "value"), facts)
 
 
@@ -158,7 +160,3 @@ def _origin(row: ExportRow) -> list[tuple[str, str]]:
 
 def _number(value: int | None) -> str | None:
     return None if value is None else phrases.count(value)
-
-
-def _shown(value: JSON) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from datetime import datetime
 from decimal import Decimal
 from typing import Final
 
 from casework.checkpoints.timestamps import write_time
+from casework.strict_json import JSON
 
 UNKNOWN: Final = "unknown"
 
@@ -22,6 +24,11 @@ def local_time(moment: datetime | None) -> str:
 def utc_time(moment: datetime | None) -> str | None:
     """Return a moment as JSON carries it: UTC, with Z."""
     return None if moment is None else write_time(moment)
+
+
+def value(single: JSON) -> str:
+    """Return a text as it is, and any other value as JSON writes it."""
+    return single if isinstance(single, str) else json.dumps(single, ensure_ascii=False)
 
 
 def duration(seconds: float | None) -> str:
