@@ -18,6 +18,13 @@ from pydantic import (
 from casework.config.limits import BudgetConfig, OutageConfig
 from casework.config.privacy_profile import PrivacyProfile
 from casework.config.providers import Currency, ProviderConfig
+from casework.config.serving import (
+    BreakerConfig,
+    EmbeddingsConfig,
+    InteractiveConfig,
+    ModelsConfig,
+    ServeConfig,
+)
 from casework.config.settings_problems import FROZEN, settings_error
 from casework.config.toml_document import TomlDocument
 
@@ -76,6 +83,11 @@ class GatewayConfig(BaseModel):
     validation: ValidationConfig = ValidationConfig()
     budget: BudgetConfig = BudgetConfig()
     outage: OutageConfig = OutageConfig()
+    serve: ServeConfig = ServeConfig()
+    interactive: InteractiveConfig = InteractiveConfig()
+    breaker: BreakerConfig = BreakerConfig()
+    embeddings: EmbeddingsConfig = EmbeddingsConfig()
+    models: ModelsConfig = ModelsConfig()
     _source: Path | None = PrivateAttr(default=None)
 
     @field_validator("providers")

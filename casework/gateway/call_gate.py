@@ -21,12 +21,19 @@ class AtLimit:
 class CallGate(Protocol):
     """Lets calls through, or not."""
 
+    def bounds(self, provider: ProviderConfig) -> bool:
+        """Tell whether calls to a provider are bounded at all; if not, nobody asks for a slot."""
+
     def call(self, provider: ProviderConfig) -> AbstractAsyncContextManager[AtLimit | None]:
         """Surround one call to a provider; a limit as its value means that none may be made."""
 
 
 class OpenGate:
     """A gate without limits."""
+
+    def bounds(self, provider: ProviderConfig) -> bool:  # noqa: ARG002 - the seam's signature
+        """Tell that nothing is bounded."""
+        return False
 
     @asynccontextmanager
     async def call(self, provider: ProviderConfig) -> AsyncIterator[AtLimit | None]:  # noqa: ARG002 - the seam's signature

@@ -5,16 +5,16 @@ from __future__ import annotations
 from typing import Final
 
 from casework.config.providers import ProviderConfig
-from casework.gateway.messages import Cost, Usage
+from casework.gateway.messages import Cost, ProviderCall, ProviderReply, Usage
+from casework.gateway.plan import Target
 from casework.gateway.prices import cost_of
-from casework.gateway.round import Target
 from casework.strict_json import canonical
 
 ENVELOPE_TOKENS: Final = 256
 """What a server may add around the messages: marks of turns, names of roles."""
 
 
-def call_cost_max(target: Target, request_bytes: int) -> Cost | None:
+def call_cost_max(target: Target[ProviderCall, ProviderReply], request_bytes: int) -> Cost | None:
     """Return the most that one call can cost; None if the target's rates are unknown.
 
     A token is never shorter than one byte, sent or received. The schema counts as sent, since some
@@ -25,11 +25,10 @@ def call_cost_max(target: Target, request_bytes: int) -> Cost | None:
         target: Who is asked what.
         request_bytes: Size of the messages in UTF-8.
     """
-    limit = target.call.parameters.get("max_tokens")
     return cost_bound(
         target.provider,
         sent_bytes=request_bytes + len(canonical(target.call.output_schema)),
-        max_tokens=limit if isinstance(limit, int) else None,
+        max_tokens=target.tokens_max,
         currency=target.currency,
     )
 

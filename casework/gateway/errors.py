@@ -81,17 +81,23 @@ class FailurePolicy:
     """In an interactive round: try another key or target."""
     cooldown: Cooldown | None
     counts_for_breaker: bool
+    """The server is at fault, not the key and not the request."""
     client_status: int
     """HTTP status that an interactive client sees when the round ends with this failure."""
+    same_key_again: bool = False
+    """In an interactive round: the same target may answer in a moment."""
     reask: bool = False
     """The answer broke a rule that the model can be told; see ``OnInvalidOutput.REASK``."""
     another_may_answer: bool = False
     """Another target may give an answer that can be used; see ``OnInvalidOutput.NEXT_PROVIDER``."""
 
 
-def _temporary(client_status: int, cooldown: Cooldown, *, breaker: bool) -> FailurePolicy:
+def _temporary(
+    client_status: int, cooldown: Cooldown, *, breaker: bool, again: bool = False
+) -> FailurePolicy:
     return FailurePolicy(
         temporary=True,
+        same_key_again=again,
         next_target_interactive=True,
         cooldown=cooldown,
         counts_for_breaker=breaker,
@@ -123,12 +129,12 @@ _AUTH: Final = Cooldown(CooldownScope.KEY, 300)
 
 POLICY: Final[Mapping[FailureKind, FailurePolicy]] = MappingProxyType(
     {
-        FailureKind.CONNECT_ERROR: _temporary(502, _PAUSE, breaker=True),
+        FailureKind.CONNECT_ERROR: _temporary(502, _PAUSE, breaker=True, again=True),
         FailureKind.DNS_ERROR: _temporary(502, _PAUSE, breaker=True),
         FailureKind.TIMEOUT: _temporary(504, _PAUSE, breaker=True),
-        FailureKind.HTTP_408: _temporary(504, _PAUSE, breaker=True),
+        FailureKind.HTTP_408: _temporary(504, _PAUSE, breaker=True, again=True),
         FailureKind.HTTP_429: _temporary(429, _RATE, breaker=False),
-        FailureKind.HTTP_5XX: _temporary(502, _PAUSE, breaker=True),
+        FailureKind.HTTP_5XX: _temporary(502, _PAUSE, breaker=True, again=True),
         FailureKind.AUTH_ERROR: _final(502, next_target=True, cooldown=_AUTH),
         FailureKind.HTTP_ERROR: _final(400),
         FailureKind.REDIRECT_REJECTED: _final(502),
@@ -150,6 +156,26 @@ POLICY: Final[Mapping[FailureKind, FailurePolicy]] = MappingProxyType(
         FailureKind.UNKNOWN: _final(500, next_target=True),
     }
 )
+
+
+_REQUEST_AT_FAULT: Final = frozenset({400, 413, 415, 422})
+"""Statuses by which a server refuses what it was sent, as every other one would."""
+_TOLD_AS_IS: Final = frozenset({400, 404, 409, 413, 415, 422})
+"""Statuses of a server that mean the same to an interactive client."""
+
+
+def another_target_may_answer(kind: FailureKind, http_status: int | None) -> bool:
+    """Tell whether an interactive round asks another key or target after this failure."""
+    if kind is FailureKind.HTTP_ERROR:
+        return http_status not in _REQUEST_AT_FAULT
+    return POLICY[kind].next_target_interactive
+
+
+def client_status(kind: FailureKind, http_status: int | None) -> int:
+    """Return the HTTP status that an interactive client sees for a failure."""
+    if kind is FailureKind.HTTP_ERROR:
+        return http_status if http_status in _TOLD_AS_IS else 502
+    return POLICY[kind].client_status
 
 
 class ProviderFailure(ProviderError):

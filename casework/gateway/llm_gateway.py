@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from decimal import Decimal
 from types import TracebackType
 from typing import Final, Self, TypeVar
@@ -15,20 +16,24 @@ from casework.errors import ConfigurationError, InvalidRequest
 from casework.gateway.call_gate import CallGate, OpenGate
 from casework.gateway.clock import Clock, SystemClock
 from casework.gateway.credentials import credentials_for
+from casework.gateway.health import ProviderHealth
 from casework.gateway.messages import (
     PARAMETERS,
     Credential,
     LLMRequest,
     OnInvalidOutput,
     ProviderCall,
+    ProviderReply,
     bytes_of,
 )
-from casework.gateway.outcomes import RoundOutcome
+from casework.gateway.outcomes import Answered, Attempt, RoundOutcome, RoundSucceeded
+from casework.gateway.plan import Accepted, CasePlan, Rejected, RoundPolicy, Target, Verdict
 from casework.gateway.privacy import Eligibility, judge
 from casework.gateway.providers import BUILT_IN
 from casework.gateway.providers.provider import LLMProvider, ProviderFactory
-from casework.gateway.round import Plan, RoundPolicy, Target, walk_round
-from casework.gateway.validation import compile_schema
+from casework.gateway.reask import asked_again
+from casework.gateway.round import walk_round
+from casework.gateway.validation import AcceptedAnswer, CompiledSchema, compile_schema, judge_reply
 from casework.strict_json import JSON, JSONObject, sha256_hex
 
 _Number = TypeVar("_Number", int, float)
@@ -65,6 +70,7 @@ class LLMGateway:
     ) -> None:
         self.config = config
         self.clock: Clock = clock or SystemClock()
+        self.health = ProviderHealth(config.breaker, self.clock)
         self._environ = os.environ if environ is None else environ
         self._gate: CallGate = gate or OpenGate()
         self._factories = {**BUILT_IN, **(adapters or {})}
@@ -86,7 +92,7 @@ class LLMGateway:
         """
         return judge(self.config, profile)
 
-    def plan(self, request: LLMRequest, policy: RoundPolicy = RoundPolicy.DURABLE) -> Plan:
+    def plan(self, request: LLMRequest, policy: RoundPolicy = RoundPolicy.DURABLE) -> CasePlan:
         """Decide whom a round for this request would ask, without contacting anybody.
 
         Raises:
@@ -98,10 +104,12 @@ class LLMGateway:
         eligible = self._eligible(request)
         credentials = {p.id: self._lend(p) for p in eligible}
         limits, retry = request.limits, self.config.retry
-        return Plan(
+        return CasePlan(
             targets=tuple(self._target(p, credentials[p.id], request) for p in eligible),
-            schema=schema,
             policy=policy,
+            judge=lambda reply: _verdict(reply, schema),
+            asked_again=_asked_again,
+            validator=schema.validator,
             request_bytes=bytes_of(request.messages),
             configuration=self._configuration(eligible, request),
             rounds_max=_given(limits.rounds_max, retry.rounds_max),
@@ -126,7 +134,7 @@ class LLMGateway:
         request: LLMRequest,
         policy: RoundPolicy = RoundPolicy.DURABLE,
         *,
-        plan: Plan | None = None,
+        plan: CasePlan | None = None,
     ) -> RoundOutcome:
         """Walk one round for a request and return what it came to.
 
@@ -140,7 +148,19 @@ class LLMGateway:
             InvalidRequest: See :meth:`plan`.
             LimitReached: Every target is at a limit of calls; none was asked.
         """
-        return await walk_round(plan or self.plan(request, policy), self.clock, gate=self._gate)
+        chosen = plan or self.plan(request, policy)
+        walked = await walk_round(chosen, self.clock, gate=self._gate, health=self.health)
+        if not isinstance(walked, Answered):
+            return walked
+        return RoundSucceeded(
+            started_at=walked.started_at,
+            elapsed_ms=walked.elapsed_ms,
+            attempts=walked.attempts,
+            served=walked.served,
+            output=walked.answer.output,
+            surrogates_replaced=walked.answer.surrogates_replaced,
+            validator=chosen.validator,
+        )
 
     def effective_profile(self, request: LLMRequest) -> PrivacyProfile:
         """Return the narrower of the configured profile and the request's own."""
@@ -177,7 +197,7 @@ class LLMGateway:
 
     def _target(
         self, provider: ProviderConfig, credential: Credential | None, request: LLMRequest
-    ) -> Target:
+    ) -> Target[ProviderCall, ProviderReply]:
         adapter = self._adapters.get(provider.id)
         if adapter is None:
             adapter = self._adapters[provider.id] = self._factories[provider.adapter](provider)
@@ -189,13 +209,16 @@ class LLMGateway:
             parameters=request.parameters,
             data=request.data,
         )
+        tokens_max = request.parameters.get("max_tokens")
         return Target(
-            provider,
-            adapter,
-            credential,
-            call,
-            self.config.cost.currency,
-            _given(request.limits.timeout_seconds, float(provider.timeout_seconds)),
+            provider=provider,
+            model=provider.model,
+            ask=adapter.complete,
+            credential=credential,
+            call=call,
+            currency=self.config.cost.currency,
+            timeout_seconds=_given(request.limits.timeout_seconds, float(provider.timeout_seconds)),
+            tokens_max=tokens_max if isinstance(tokens_max, int) else None,
         )
 
     def _lend(self, provider: ProviderConfig) -> Credential | None:
@@ -266,6 +289,23 @@ class LLMGateway:
                 ) from error
             known = self._file_digests[provider.id] = sha256_hex(content)
         return known
+
+
+def _verdict(reply: ProviderReply, schema: CompiledSchema) -> Verdict[AcceptedAnswer]:
+    judged = judge_reply(reply, schema)
+    if isinstance(judged, AcceptedAnswer):
+        return Accepted(judged, reply.usage)
+    return Rejected(judged.kind, reply.usage, judged.schema_pointer)
+
+
+def _asked_again(call: ProviderCall, attempt: Attempt) -> tuple[ProviderCall, int]:
+    messages = asked_again(
+        call.messages,
+        attempt.kind,
+        schema_pointer=attempt.schema_pointer,
+        schema=call.output_schema,
+    )
+    return replace(call, messages=messages), bytes_of(messages)
 
 
 def _given(own: _Number | None, configured: _Number) -> _Number:

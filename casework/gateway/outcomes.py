@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TypeAlias
+from typing import Generic, TypeAlias, TypeVar
 
 from casework.config.privacy_profile import ProviderClass
 from casework.gateway.errors import FailureKind
 from casework.gateway.messages import Cost, Usage
 from casework.strict_json import JSON
+
+A = TypeVar("A")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +54,18 @@ class Validator:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Answered(Generic[A]):
+    """A target gave what the plan takes for an answer."""
+
+    started_at: datetime
+    elapsed_ms: int
+    attempts: tuple[Attempt, ...]
+    """Earlier failures of this round, in order."""
+    served: Served
+    answer: A
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RoundSucceeded:
     """A target gave an answer that passed validation."""
 
@@ -76,6 +90,17 @@ class RoundErred:
     final: Attempt
 
 
+@dataclass(frozen=True, slots=True)
+class Resting:
+    """A target that is not asked for a while."""
+
+    provider: str
+    kind: FailureKind
+    """The failure that it rests after."""
+    seconds: float
+    """For how long from now."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoundUnavailable:
     """Every target failed in a way that may pass."""
@@ -84,7 +109,10 @@ class RoundUnavailable:
     elapsed_ms: int
     attempts: tuple[Attempt, ...]
     retry_after_seconds: float | None
-    """The longest wait that a target asked for, not clamped; None if none did."""
+    """The longest wait that a target asked for, not clamped; None if none did. Where a client
+    waits: when the first of the targets is no longer at rest."""
+    resting: tuple[Resting, ...] = ()
+    """Targets that were passed over, because they are at rest."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,3 +124,5 @@ class RequestRejected:
 
 
 RoundOutcome: TypeAlias = RoundSucceeded | RoundErred | RoundUnavailable
+Walked: TypeAlias = Answered[A] | RoundErred | RoundUnavailable
+"""What a walk came to, whatever its plan takes for an answer."""

@@ -1,4 +1,4 @@
-"""The round: one ordered walk through the eligible targets, ended by the first validated answer.
+"""The round: one ordered walk through the eligible targets, ended by the first answer.
 
 Nothing else in Casework asks a second target, or a target again, because a call failed.
 """
@@ -7,40 +7,28 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
-from enum import StrEnum
-from typing import Final, TypeAlias, assert_never
+from typing import Final, Generic, TypeAlias, assert_never
 
-from casework.config.providers import ProviderConfig
 from casework.errors import LimitReached
 from casework.gateway.call_gate import AtLimit, CallGate
 from casework.gateway.clock import Clock, Deadline
 from casework.gateway.errors import POLICY, FailureKind, ProviderFailure
-from casework.gateway.messages import (
-    Credential,
-    OnInvalidOutput,
-    ProviderCall,
-    ProviderReply,
-    bytes_of,
-)
+from casework.gateway.health import ProviderHealth
+from casework.gateway.messages import Cost, Usage
 from casework.gateway.outcomes import (
+    Answered,
     Attempt,
+    Resting,
     RoundErred,
-    RoundOutcome,
-    RoundSucceeded,
     RoundUnavailable,
     Served,
+    Walked,
 )
+from casework.gateway.plan import A, Accepted, C, Plan, R, Rejected, Target
 from casework.gateway.prices import cost_of
-from casework.gateway.providers.provider import LLMProvider
-from casework.gateway.reask import REASK_BYTES_MAX, asked_again
-from casework.gateway.validation import (
-    AcceptedAnswer,
-    CompiledSchema,
-    RejectedAnswer,
-    judge_reply,
-)
-from casework.strict_json import JSONObject
 
 _logger = logging.getLogger(__name__)
 
@@ -48,71 +36,10 @@ ABANDON_SECONDS: Final = 1.0
 """How long a cancelled adapter may take to let go before its round goes on without it."""
 
 
-class RoundPolicy(StrEnum):
-    """What a failure means for the walk."""
-
-    DURABLE = "durable"
-    """One call a target; only what may pass by itself leads to the next target."""
-
-    def goes_on_after(self, kind: FailureKind) -> bool:
-        """Tell whether the walk asks the next target after this failure."""
-        match self:
-            case RoundPolicy.DURABLE:
-                return POLICY[kind].temporary
-            case _:
-                assert_never(self)
-
-
 @dataclass(frozen=True, slots=True)
-class Target:
-    """One provider with one model and settings, and the call that it is to be asked."""
-
-    provider: ProviderConfig
-    adapter: LLMProvider
-    credential: Credential | None
-    call: ProviderCall
-    currency: str
-    """Currency of its prices, unless its own rates name another."""
-    timeout_seconds: float
-    """Longest time for one call."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
-    """The targets that a round walks, in order, and what it asks of them."""
-
-    targets: tuple[Target, ...]
-    schema: CompiledSchema
-    policy: RoundPolicy
-    request_bytes: int
-    """Size of the messages in UTF-8."""
-    configuration: JSONObject
-    """Everything of the configuration that may change the answer, without addresses or secrets."""
-    rounds_max: int
-    retry_delay_seconds: float
-    on_invalid_output: OnInvalidOutput = OnInvalidOutput.ERROR
-
-    @property
-    def calls_of_a_target(self) -> tuple[int, ...]:
-        """Return the most bytes of messages that each call to one target may send, in order."""
-        if self.on_invalid_output is OnInvalidOutput.REASK:
-            return self.request_bytes, self.request_bytes + REASK_BYTES_MAX
-        return (self.request_bytes,)
-
-    def asks_again_after(self, kind: FailureKind) -> bool:
-        """Tell whether the same target is asked once more after this failure."""
-        return self.on_invalid_output is OnInvalidOutput.REASK and POLICY[kind].reask
-
-    def goes_on_after(self, kind: FailureKind) -> bool:
-        """Tell whether the walk asks the next target after this failure."""
-        passed_on = self.on_invalid_output is OnInvalidOutput.NEXT_PROVIDER
-        return self.policy.goes_on_after(kind) or (passed_on and POLICY[kind].another_may_answer)
-
-
-@dataclass(frozen=True, slots=True)
-class _Answered:
+class _Answered(Generic[A]):
     served: Served
-    answer: AcceptedAnswer
+    answer: A
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,25 +53,32 @@ class _Failed:
         return self.attempt.kind is FailureKind.LIMIT_REACHED and not self.attempt.served.sent
 
 
-_Visit: TypeAlias = _Answered | _Failed
+_Visit: TypeAlias = _Answered[A] | _Failed
 
 
-async def walk_round(plan: Plan, clock: Clock, *, gate: CallGate) -> RoundOutcome:
-    """Ask the plan's targets in order until one gives a validated answer or a final error.
+async def walk_round(
+    plan: Plan[C, R, A], clock: Clock, *, gate: CallGate, health: ProviderHealth
+) -> Walked[A]:
+    """Ask the plan's targets in order until one gives an answer or a final error.
+
+    Args:
+        plan: Whom, and what.
+        clock: The time.
+        gate: What lets calls through.
+        health: Who is at rest; a durable round adds to it and is never kept from a target by it.
 
     Raises:
         LimitReached: Every target is at a limit of calls; none was asked.
     """
-    walk = _Walk(clock)
+    walk = _Walk(plan, clock, gate=gate, health=health)
     for target in plan.targets:
-        visit = await _visit(plan, target, clock, gate=gate)
-        if isinstance(visit, _Failed) and plan.asks_again_after(visit.attempt.kind):
-            walk.note(visit)
-            visit = await _visit(plan, target, clock, gate=gate, again_after=visit.attempt)
+        if walk.passes_over(target):
+            continue
+        visit = await walk.visit(target)
         match visit:
             case _Answered():
-                return walk.succeeded(visit, plan.schema)
-            case _Failed() if not plan.goes_on_after(visit.attempt.kind):
+                return walk.answered(visit)
+            case _Failed() if not plan.goes_on_after(visit.attempt.kind, visit.attempt.http_status):
                 return walk.erred(visit.attempt)
             case _Failed():
                 walk.note(visit)
@@ -153,28 +87,80 @@ async def walk_round(plan: Plan, clock: Clock, *, gate: CallGate) -> RoundOutcom
     return walk.without_answer()
 
 
-class _Walk:
+class _Walk(Generic[C, R, A]):
     """What a round has come to so far, and its ends."""
 
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
+    def __init__(
+        self, plan: Plan[C, R, A], clock: Clock, *, gate: CallGate, health: ProviderHealth
+    ) -> None:
+        self._plan, self._clock, self._gate, self._health = plan, clock, gate, health
         self._started_at, self._begun = clock.now(), clock.monotonic()
         self._failed: list[_Failed] = []
+        self._resting: list[Resting] = []
+        self._keys_tried: dict[str, int] = {}
+        self._given_up: set[str] = set()
+        """Providers whose server is at fault, so that another key would not help."""
+
+    def passes_over(self, target: Target[C, R]) -> bool:
+        """Tell whether a target is not asked: it is at rest, given up, or no time is left."""
+        if not self._plan.policy.interactive:
+            return False
+        provider = target.provider.id
+        deadline = self._plan.deadline
+        if provider in self._given_up or (deadline is not None and deadline.passed):
+            return True
+        if self._keys_tried.get(provider, 0) >= self._plan.repeats.keys_max:
+            return True
+        resting = self._health.admit(provider, _label(target), target.model)
+        if resting is not None:
+            self._resting.append(resting)
+            return True
+        self._keys_tried[provider] = self._keys_tried.get(provider, 0) + 1
+        return False
+
+    async def visit(self, target: Target[C, R]) -> _Visit[A]:
+        """Ask a target, again where the plan says so, until it answers or is left."""
+        plan = self._plan
+        visit = await self._asked(target)
+        if isinstance(visit, _Failed) and plan.asks_again_after(visit.attempt.kind):
+            self.note(visit)
+            visit = await self._asked(target, again_after=visit.attempt)
+        calls = 1
+        while isinstance(visit, _Failed) and self._repeats(visit, calls):
+            wait = visit.retry_after_seconds
+            if wait is None:
+                wait = plan.repeats.delay_seconds(calls - 1)
+            if plan.deadline is None or wait >= plan.deadline.remaining():
+                break
+            await self._clock.sleep(wait)
+            if self._health.is_open(target.provider.id):
+                break
+            self.note(visit)
+            calls += 1
+            visit = await self._asked(target)
+        if isinstance(visit, _Failed) and POLICY[visit.attempt.kind].counts_for_breaker:
+            self._given_up.add(target.provider.id)
+        return visit
+
+    def _repeats(self, failed: _Failed, calls: int) -> bool:
+        return (
+            calls < self._plan.repeats.calls_of_a_key_max
+            and POLICY[failed.attempt.kind].same_key_again
+            and not self._health.is_open(failed.attempt.served.provider)
+        )
 
     def note(self, failed: _Failed) -> None:
         """Take note of a failure after which the walk goes on."""
         self._failed.append(failed)
 
-    def succeeded(self, answered: _Answered, schema: CompiledSchema) -> RoundSucceeded:
-        """End with a validated answer."""
-        return RoundSucceeded(
+    def answered(self, visit: _Answered[A]) -> Answered[A]:
+        """End with an answer."""
+        return Answered(
             started_at=self._started_at,
             elapsed_ms=_milliseconds_since(self._begun, self._clock),
             attempts=self._attempts(),
-            served=answered.served,
-            output=answered.answer.output,
-            surrogates_replaced=answered.answer.surrogates_replaced,
-            validator=schema.validator,
+            served=visit.served,
+            answer=visit.answer,
         )
 
     def erred(self, final: Attempt) -> RoundErred:
@@ -192,95 +178,146 @@ class _Walk:
         Raises:
             LimitReached: Every target is at a limit of calls; none was asked.
         """
-        failed = self._failed
-        if failed and not any(POLICY[one.attempt.kind].temporary for one in failed):
+        failed, resting = self._failed, tuple(self._resting)
+        if failed and not resting and not any(POLICY[f.attempt.kind].temporary for f in failed):
             return self.erred(failed.pop().attempt)
         limits = [one.retry_after_seconds or 0.0 for one in failed if one.is_limit]
-        if failed and len(limits) == len(failed):
+        if failed and not resting and len(limits) == len(failed):
             raise LimitReached(min(limits))
-        waits = [one.retry_after_seconds for one in failed if not one.is_limit]
         return RoundUnavailable(
             started_at=self._started_at,
             elapsed_ms=_milliseconds_since(self._begun, self._clock),
             attempts=self._attempts(),
-            retry_after_seconds=max((wait for wait in waits if wait is not None), default=None),
+            retry_after_seconds=self._retry_after_seconds(),
+            resting=resting,
         )
+
+    def _retry_after_seconds(self) -> float | None:
+        if self._plan.policy.interactive:
+            rests = [
+                self._health.resting(target.provider.id, _label(target), target.model)
+                for target in self._plan.targets
+            ]
+            return min((rest.seconds for rest in rests if rest), default=None)
+        waits = [one.retry_after_seconds for one in self._failed if not one.is_limit]
+        return max((wait for wait in waits if wait is not None), default=None)
 
     def _attempts(self) -> tuple[Attempt, ...]:
         return tuple(one.attempt for one in self._failed)
 
+    async def _asked(
+        self, target: Target[C, R], *, again_after: Attempt | None = None
+    ) -> _Visit[A]:
+        """Call one target once, or not where it is at a limit, and judge what came back.
 
-async def _visit(
-    plan: Plan, target: Target, clock: Clock, *, gate: CallGate, again_after: Attempt | None = None
-) -> _Visit:
-    """Call one target once and judge what came back.
-
-    Args:
-        plan: What is asked.
-        target: Whom.
-        clock: The time.
-        gate: What lets the call through.
-        again_after: The refused answer that the target is told of, for a re-ask.
-    """
-    messages = target.call.messages
-    if again_after is not None:
-        messages = asked_again(
-            messages,
-            again_after.kind,
-            schema_pointer=again_after.schema_pointer,
-            schema=target.call.output_schema,
-        )
-        target = replace(target, call=replace(target.call, messages=messages))
-    async with gate.call(target.provider) as at_limit:
-        started_at, begun = clock.now(), clock.monotonic()
-        result = await _call(target, clock) if at_limit is None else _not_asked(at_limit)
-        elapsed_ms = _milliseconds_since(begun, clock)
-    usage = result.usage if isinstance(result, ProviderReply) else None
-    served = Served(
-        provider=target.provider.id,
-        model=target.provider.model,
-        provider_class=target.provider.provider_class,
-        key_label=target.credential.label if target.credential else None,
-        started_at=started_at,
-        elapsed_ms=elapsed_ms,
-        sent=True if isinstance(result, ProviderReply) else result.sent,
-        request_bytes=bytes_of(messages) if again_after else plan.request_bytes,
-        usage=usage,
-        cost=cost_of(usage, target.provider.rates, currency=target.currency),
-        reask=again_after is not None,
-    )
-    if isinstance(result, ProviderFailure):
-        attempt = Attempt(served=served, kind=result.kind, http_status=result.http_status)
-        return _Failed(attempt, result.retry_after_seconds)
-    verdict = judge_reply(result, plan.schema)
-    match verdict:
-        case AcceptedAnswer():
-            return _Answered(served, verdict)
-        case RejectedAnswer():
-            rejected = Attempt(
-                served=served, kind=verdict.kind, schema_pointer=verdict.schema_pointer
+        Args:
+            target: Whom.
+            again_after: The refused answer that the target is told of, for a re-ask.
+        """
+        plan, clock = self._plan, self._clock
+        sent_bytes = plan.request_bytes
+        if again_after is not None:
+            assert plan.asked_again is not None, "a plan that re-asks says how"
+            call, sent_bytes = plan.asked_again(target.call, again_after)
+            target = replace(target, call=call)
+        async with AsyncExitStack() as slot:
+            at_limit = await self._entered(slot, target)
+            started_at, begun = clock.now(), clock.monotonic()
+            result = await self._called(target, at_limit)
+            verdict = self._judged(target, result)
+            failure = result if isinstance(result, ProviderFailure) else None
+            served = Served(
+                provider=target.provider.id,
+                model=target.model,
+                provider_class=target.provider.provider_class,
+                key_label=_label(target),
+                started_at=started_at,
+                elapsed_ms=_milliseconds_since(begun, clock),
+                sent=failure.sent if failure else True,
+                request_bytes=sent_bytes,
+                usage=verdict.usage,
+                cost=_cost(target, verdict.usage),
+                reask=again_after is not None,
             )
-            return _Failed(rejected, None)
-        case _:
-            assert_never(verdict)
+            if isinstance(verdict, Accepted):
+                if plan.keep_slot is not None:
+                    plan.keep_slot(verdict.answer, slot)
+                return _Answered(served, verdict.answer)
+        attempt = Attempt(
+            served=served,
+            kind=verdict.kind,
+            http_status=failure.http_status if failure else None,
+            schema_pointer=verdict.schema_pointer,
+        )
+        return _Failed(attempt, failure.retry_after_seconds if failure else None)
+
+    async def _entered(self, slot: AsyncExitStack, target: Target[C, R]) -> AtLimit | None:
+        """Take a slot of the provider; while a client waits, no longer than its deadline."""
+        if not self._gate.bounds(target.provider):
+            return None
+        deadline = self._plan.deadline
+        try:
+            async with asyncio.timeout(deadline.remaining() if deadline else None):
+                return await slot.enter_async_context(self._gate.call(target.provider))
+        except TimeoutError:
+            return AtLimit(0.0)
+        except BaseException:
+            self._health.abandoned(target.provider.id)
+            raise
+
+    async def _called(self, target: Target[C, R], at_limit: AtLimit | None) -> R | ProviderFailure:
+        if at_limit is not None:
+            self._health.abandoned(target.provider.id)
+            return ProviderFailure(
+                FailureKind.LIMIT_REACHED, retry_after_seconds=at_limit.seconds, sent=False
+            )
+        seconds = target.timeout_seconds
+        if self._plan.deadline is not None:
+            seconds = min(seconds, self._plan.deadline.remaining())
+        try:
+            return await _call(
+                target, Deadline.after(seconds, self._clock), discard=self._plan.discard
+            )
+        except BaseException:
+            self._health.abandoned(target.provider.id)
+            raise
+
+    def _judged(self, target: Target[C, R], result: R | ProviderFailure) -> Accepted[A] | Rejected:
+        """Judge what came back, and take note of what it says of the provider's health."""
+        provider, key, model = target.provider.id, _label(target), target.model
+        if not isinstance(result, ProviderFailure):
+            self._health.succeeded(provider, key, model)
+            return self._plan.judge(result)
+        if result.kind is not FailureKind.LIMIT_REACHED:
+            self._health.failed(provider, key, model, failure=result)
+        return Rejected(result.kind)
 
 
-def _not_asked(limit: AtLimit) -> ProviderFailure:
-    return ProviderFailure(FailureKind.LIMIT_REACHED, retry_after_seconds=limit.seconds, sent=False)
+def _label(target: Target[C, R]) -> str | None:
+    return target.credential.label if target.credential else None
 
 
-async def _call(target: Target, clock: Clock) -> ProviderReply | ProviderFailure:
+def _cost(target: Target[C, R], usage: Usage | None) -> Cost | None:
+    """Return what a call cost; the rates are those of the model that the entry names."""
+    if usage is None or target.model != target.provider.model:
+        return None
+    return cost_of(usage, target.provider.rates, currency=target.currency)
+
+
+async def _call(
+    target: Target[C, R], deadline: Deadline, *, discard: Callable[[R], None]
+) -> R | ProviderFailure:
     """Make the call in a task of its own, so that its deadline holds whatever the adapter does."""
-    deadline = Deadline.after(target.timeout_seconds, clock)
     task = asyncio.ensure_future(
-        target.adapter.complete(target.call, credential=target.credential, deadline=deadline)
+        target.ask(target.call, credential=target.credential, deadline=deadline)
     )
+    in_time = False
     try:
         await asyncio.wait({task}, timeout=deadline.remaining())
-    finally:
         in_time = task.done()
+    finally:
         if not in_time:
-            await _abandon(task)
+            await _abandon(task, discard)
     if not in_time or task.cancelled():
         return ProviderFailure(FailureKind.TIMEOUT)
     failure = task.exception()
@@ -301,16 +338,16 @@ async def _call(target: Target, clock: Clock) -> ProviderReply | ProviderFailure
     return ProviderFailure(FailureKind.UNKNOWN)
 
 
-async def _abandon(task: asyncio.Future[ProviderReply]) -> None:
+async def _abandon(task: asyncio.Future[R], discard: Callable[[R], None]) -> None:
     """Cancel a call and give it a moment to close its socket; a later answer is thrown away."""
+
+    def throw_away(ended: asyncio.Future[R]) -> None:
+        if not ended.cancelled() and ended.exception() is None:
+            discard(ended.result())
+
     task.cancel()
-    task.add_done_callback(_swallow)
+    task.add_done_callback(throw_away)
     await asyncio.wait({task}, timeout=ABANDON_SECONDS)
-
-
-def _swallow(task: asyncio.Future[ProviderReply]) -> None:
-    if not task.cancelled():
-        task.exception()
 
 
 def _milliseconds_since(begun: float, clock: Clock) -> int:

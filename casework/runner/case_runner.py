@@ -37,7 +37,7 @@ from casework.gateway.errors import FailureKind
 from casework.gateway.llm_gateway import LLMGateway
 from casework.gateway.messages import LLMRequest
 from casework.gateway.outcomes import RequestRejected, RoundOutcome
-from casework.gateway.round import Plan
+from casework.gateway.plan import AnyOperationPlan
 from casework.runner.conflicts import refuse_changes, refuse_outdated
 from casework.runner.failure_lines import FailureLines
 from casework.runner.fingerprints import (
@@ -102,7 +102,7 @@ class _Opened:
     ophash: str
     state: OperationState | None
     request: RequestRecord
-    plan: Plan
+    plan: AnyOperationPlan
     decision: Decision
     adopted: bytes | None
     """A complete outcome of the round to run, left uncommitted by a crash."""
@@ -154,7 +154,7 @@ class CaseLLMRunner:
         *,
         operation_id: str,
         request: LLMRequest,
-        plan: Plan | None = None,
+        plan: AnyOperationPlan | None = None,
         generation: int | None = None,
     ) -> OperationResult:
         """Run the operation's next round if it is due, and return what the operation came to.
@@ -237,7 +237,7 @@ class CaseLLMRunner:
         names: tuple[str, str, str],
         request: LLMRequest,
         *,
-        plan: Plan,
+        plan: AnyOperationPlan,
         walk: Callable[[], Awaitable[RoundOutcome | RequestRejected]],
         generation: int | None,
     ) -> OperationResult:
@@ -301,7 +301,7 @@ class CaseLLMRunner:
         names: tuple[str, str, str],
         *,
         request: LLMRequest,
-        plan: Plan,
+        plan: AnyOperationPlan,
         generation: int | None,
     ) -> _Opened:
         """Lock the case, read the operation and decide; announce the round if one is to run."""

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import datetime
-from typing import Final
+from typing import Any, Final
 
 from casework.checkpoints.inflight import Intent, IntentStart, IntentTarget
 from casework.checkpoints.store import CheckpointStore
 from casework.checkpoints.timestamps import write_time
 from casework.gateway.messages import Usage
+from casework.gateway.plan import AnyOperationPlan, Target
 from casework.gateway.prices import cost_of
-from casework.gateway.round import Plan, Target
 from casework.runner.fingerprints import OperationIdentity
 
 
@@ -34,7 +34,7 @@ _UNREADABLE: Final = IntentStart("unknown", (IntentTarget("unknown", "unknown"),
 def announce(
     store: CheckpointStore,
     identity: OperationIdentity,
-    plan: Plan,
+    plan: AnyOperationPlan,
     *,
     number: int,
     earlier: tuple[IntentStart, ...],
@@ -84,24 +84,23 @@ def withdraw(
         )
 
 
-def _target(target: Target, request_bytes: int) -> IntentTarget:
+def _target(target: Target[Any, Any], request_bytes: int) -> IntentTarget:
     provider = target.provider
     return IntentTarget(
         provider=provider.id,
-        model=provider.model,
+        model=target.model,
         provider_class=provider.provider_class.value,
         cost_max=_cost_max(target, request_bytes),
     )
 
 
-def _cost_max(target: Target, request_bytes: int) -> str | None:
+def _cost_max(target: Target[Any, Any], request_bytes: int) -> str | None:
     """Return the most that one call can cost; a token is never shorter than one byte.
 
     Unknown without rates, and without a token limit, which alone bounds the answer.
     """
-    limit = target.call.parameters.get("max_tokens")
-    if not isinstance(limit, int):
+    if target.tokens_max is None:
         return None
-    usage = Usage(prompt_tokens=request_bytes, completion_tokens=limit)
+    usage = Usage(prompt_tokens=request_bytes, completion_tokens=target.tokens_max)
     cost = cost_of(usage, target.provider.rates, currency=target.currency)
     return None if cost is None else f"{cost.amount:f} {cost.currency}"

@@ -14,7 +14,7 @@ from enum import StrEnum
 from typing import Final
 
 from casework.gateway.cost_bounds import call_cost_max
-from casework.gateway.round import Plan
+from casework.gateway.plan import AnyOperationPlan
 
 ZERO: Final = Decimal(0)
 
@@ -108,7 +108,7 @@ class OverBudget:
 _NAMES: Final = {Cap.TOTAL: "of the project", Cap.PER_DAY: "of the day", Cap.RUN: "of this run"}
 
 
-def dearest_course(plan: Plan, caps: Caps) -> Decimal | Unpriced:
+def dearest_course(plan: AnyOperationPlan, caps: Caps) -> Decimal | Unpriced:
     """Return the most that a round can cost, or why nobody can tell."""
     total = ZERO
     for target in plan.targets:

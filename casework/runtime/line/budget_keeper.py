@@ -12,7 +12,7 @@ from casework.checkpoints.store import CheckpointStore
 from casework.config.limits import DayReset
 from casework.errors import CheckpointError, LockBusy
 from casework.gateway.clock import Clock
-from casework.gateway.round import Plan
+from casework.gateway.plan import AnyOperationPlan
 from casework.runtime.line.budget import (
     ZERO,
     Cap,
@@ -106,7 +106,7 @@ class BudgetKeeper:
         self._run = ZERO
         self._sizes: dict[tuple[str, str], RequestSize] = {}
 
-    def reserve(self, work: Work, plan: Plan, *, now: datetime) -> Refused | None:
+    def reserve(self, work: Work, plan: AnyOperationPlan, *, now: datetime) -> Refused | None:
         """Set aside what a round may cost, or return why it may not begin."""
         next_max = dearest_course(plan, self.caps)
         if isinstance(next_max, Unpriced):

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, Protocol
 
-from casework.gateway.round import Plan
+from casework.gateway.plan import AnyOperationPlan
 from casework.runner.case_runner import OperationResult
 from casework.runtime.line.work import Work
 
@@ -52,7 +52,7 @@ class Governor(Protocol):
     def room(self, running: int) -> int | Hold:
         """Return how many more rounds may be begun at this moment, at least one, or why none."""
 
-    def reserve(self, work: Work, plan: Plan) -> Hold | None:
+    def reserve(self, work: Work, plan: AnyOperationPlan) -> Hold | None:
         """Set aside what a round may cost and use, or return why it may not run now.
 
         Asked once the request is built, before the first call. Without a hold, exactly one
@@ -70,7 +70,7 @@ class OpenLine:
         """Return more room than anybody has."""
         return UNBOUNDED
 
-    def reserve(self, work: Work, plan: Plan) -> Hold | None:  # noqa: ARG002 - the seam's signature
+    def reserve(self, work: Work, plan: AnyOperationPlan) -> Hold | None:  # noqa: ARG002 - the seam's signature
         """Hold nothing."""
         return None
 

@@ -34,6 +34,10 @@ class LineGate:
         self._slots: dict[str, asyncio.Semaphore] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
 
+    def bounds(self, provider: ProviderConfig) -> bool:
+        """Tell whether the provider's entry names limits."""
+        return provider.limits is not None
+
     @asynccontextmanager
     async def call(self, provider: ProviderConfig) -> AsyncIterator[AtLimit | None]:
         """Surround one call, which waits for a slot and is counted, or is refused."""

@@ -14,8 +14,8 @@ from casework.config.gateway_config import GatewayConfig
 from casework.config.limits import OutageConfig
 from casework.errors import StorageError
 from casework.gateway.clock import Clock
+from casework.gateway.plan import AnyOperationPlan
 from casework.gateway.privacy import judge
-from casework.gateway.round import Plan
 from casework.runner.case_runner import OperationResult
 from casework.runtime.line.budget import Caps
 from casework.runtime.line.budget_keeper import (
@@ -144,7 +144,7 @@ class LineGovernor:
             room = min(room, self._first_max - running)
         return room if room > 0 else Hold(HoldReason.LIMIT, None)
 
-    def reserve(self, work: Work, plan: Plan) -> Hold | None:
+    def reserve(self, work: Work, plan: AnyOperationPlan) -> Hold | None:
         """Set aside what a round may cost and use, or return why it may not run now."""
         if work.key in self._parts.orders.cancelled():
             return Hold(HoldReason.CANCELLED, None)
@@ -203,7 +203,7 @@ class LineGovernor:
         seconds = None if refused.for_good else BUDGET_SECONDS
         return Hold(HoldReason.BUDGET, seconds, refused.sentence)
 
-    def _reserve_money(self, work: Work, plan: Plan) -> Hold | None:
+    def _reserve_money(self, work: Work, plan: AnyOperationPlan) -> Hold | None:
         if not self.caps.bounded:
             return None
         self._refused = self._budget.reserve(work, plan, now=self._parts.clock.now())
@@ -217,7 +217,7 @@ class LineGovernor:
         if self.caps.bounded or (body is not None and MONEY in self._parts.state.counted()):
             self._budget.settle(work, body)
 
-    def _outage_lets(self, work: Work, plan: Plan) -> bool:
+    def _outage_lets(self, work: Work, plan: AnyOperationPlan) -> bool:
         if self._outage is None:
             return True
         paused = self._outage.watch.phase is LinePhase.PAUSED
@@ -227,7 +227,7 @@ class LineGovernor:
         most = calls * len(plan.calls_of_a_target) + CANARY_SLACK_SECONDS
         return self._outage.begin(work.key, most_seconds=most)
 
-    def _spends_last_round(self, work: Work, plan: Plan) -> bool:
+    def _spends_last_round(self, work: Work, plan: AnyOperationPlan) -> bool:
         """Tell whether a canary would use up an operation that another one could spare."""
         index = self._parts.store.index
         for operation in index.operations(work.case_id):

@@ -13,7 +13,7 @@ from casework.checkpoints.index_pages import every_operation
 from casework.checkpoints.index_rows import IndexedOperation
 from casework.checkpoints.inflight import Intent
 from casework.errors import LimitReached
-from casework.gateway.round import Plan
+from casework.gateway.plan import AnyOperationPlan
 from casework.runner.case_runner import OperationResult
 from casework.runner.operation import ResultStatus
 from casework.runner.operation_ids import pipeline_id
@@ -193,7 +193,9 @@ class PipelineRun:
             self.governor.ended(work, result)
         return result
 
-    async def _round(self, work: Work, prepared: PreparedRequest, plan: Plan) -> OperationResult:
+    async def _round(
+        self, work: Work, prepared: PreparedRequest, plan: AnyOperationPlan
+    ) -> OperationResult:
         names = (work.case_id, work.package_id)
         if prepared.rejection is not None:
             return await self._runner.reject(

@@ -27,6 +27,10 @@ class FixedGate:
         self.passed: list[str] = []
         self.inside = 0
 
+    def bounds(self, provider: ProviderConfig) -> bool:
+        """Tell that every provider is looked at."""
+        return True
+
     @asynccontextmanager
     async def call(self, provider: ProviderConfig) -> AsyncIterator[AtLimit | None]:
         """Refuse or let through."""

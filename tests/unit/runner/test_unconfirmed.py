@@ -44,6 +44,10 @@ class _Gate:
     def __init__(self, *steps: str) -> None:
         self._steps = list(steps)
 
+    def bounds(self, provider: ProviderConfig) -> bool:
+        """Tell that every provider is looked at."""
+        return True
+
     @asynccontextmanager
     async def call(self, provider: ProviderConfig) -> AsyncIterator[AtLimit | None]:
         """Let through, refuse, or break off as a crash would."""

@@ -12,7 +12,7 @@ from casework.config import GatewayConfig
 from casework.gateway.cost_bounds import ENVELOPE_TOKENS
 from casework.gateway.llm_gateway import LLMGateway
 from casework.gateway.messages import LLMRequest, Message
-from casework.gateway.round import Plan
+from casework.gateway.plan import AnyOperationPlan
 from casework.runtime.line.budget import (
     Cap,
     Caps,
@@ -39,7 +39,7 @@ UNPRICED = PRICED.split("[providers.rates]", maxsplit=1)[0]
 SCHEMA_BYTES = len(b'{"type":"object"}')
 
 
-def plan(config: str, *, max_tokens: int | None = None, text: str = "x" * 100) -> Plan:
+def plan(config: str, *, max_tokens: int | None = None, text: str = "x" * 100) -> AnyOperationPlan:
     """Return the plan of a request of so many bytes."""
     request = LLMRequest(
         messages=(Message("user", text),),

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
+from casework.gateway.plan import AnyOperationPlan
 from casework.gateway.providers.scripted import Reply
-from casework.gateway.round import Plan
 from casework.runner.case_runner import OperationResult
 from casework.runtime.line.governor import Hold, HoldReason
 from casework.runtime.line.work import Work
@@ -33,7 +33,7 @@ class ScriptedGovernor:
         self.asked += 1
         return self.rooms.pop(0) if self.rooms else 100
 
-    def reserve(self, work: Work, plan: Plan) -> Hold | None:
+    def reserve(self, work: Work, plan: AnyOperationPlan) -> Hold | None:
         """Return the next hold, or none."""
         del plan
         if self.reserves:
