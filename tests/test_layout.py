@@ -37,6 +37,9 @@ PROMPTS_MAY_USE = {"casework.gateway.messages", "casework.config.privacy_profile
 DOORS: dict[str, set[str]] = {
     "aiohttp": {"gateway/transport.py"},
     "apscheduler": {"runtime/line/clock_ticks.py"},
+    "backports": {"gateway/content_encodings.py"},
+    "brotli": {"gateway/content_encodings.py"},
+    "compression": {"gateway/content_encodings.py"},
     "filelock": {"checkpoints/locks.py"},
     "jsonschema": {"gateway/validation.py"},
     "jsonschema_rs": {"gateway/validation.py"},
@@ -54,6 +57,8 @@ TOP_ONLY = {"typer", "rich", "click", "fastapi", "uvicorn", "apscheduler", "sign
 
 HEAVY = {
     "aiohttp",
+    "backports",
+    "brotli",
     "fastapi",
     "filelock",
     "jsonschema",

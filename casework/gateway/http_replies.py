@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import zlib
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Final
@@ -16,22 +15,11 @@ EXPLAINED: Final = frozenset({400, 413})
 """Statuses whose body may say more than the status does."""
 EXPLANATION_BYTES_MAX: Final = 64 * 1024
 
-MEMBERS_MAX: Final = 16
-"""Most gzip members in one body."""
-
 _CONTEXT_CODES: Final = frozenset({"context_length_exceeded", "exceed_context_size_error"})
 _POLICY_CODES: Final = frozenset(
     {"content_filter", "content_policy_violation", "ResponsibleAIPolicyViolation"}
 )
 _STATUS_MIN, _STATUS_MAX = 100, 599
-
-
-class BodyTooLargeError(ValueError):
-    """The body is larger than allowed, packed or unpacked."""
-
-
-class BadBodyError(ValueError):
-    """The body is packed in a way that was not agreed on, or badly."""
 
 
 def failure_of(
@@ -91,46 +79,6 @@ def _seconds_until(text: str, now: datetime) -> float:
     if at.tzinfo is None:
         at = at.replace(tzinfo=UTC)
     return (at - now).total_seconds()
-
-
-def unpacked(body: bytes, encoding: str, bytes_max: int) -> bytes:
-    """Undo a Content-Encoding, never making more than so many bytes.
-
-    Raises:
-        BodyTooLargeError: The body would grow beyond them.
-        BadBodyError: The encoding is none that is known here, or the body is not in it.
-    """
-    match encoding.strip().lower():
-        case "" | "identity":
-            return body
-        case "gzip" | "x-gzip":
-            return _inflated(body, zlib.MAX_WBITS | 16, bytes_max)
-        case "deflate":
-            try:
-                return _inflated(body, zlib.MAX_WBITS, bytes_max)
-            except BadBodyError:
-                return _inflated(body, -zlib.MAX_WBITS, bytes_max)
-        case _:
-            raise BadBodyError
-
-
-def _inflated(body: bytes, window_bits: int, bytes_max: int) -> bytes:
-    out = bytearray()
-    rest = body
-    for _ in range(MEMBERS_MAX):
-        if not rest:
-            return bytes(out)
-        inflater = zlib.decompressobj(window_bits)
-        try:
-            out += inflater.decompress(rest, bytes_max - len(out) + 1)
-        except zlib.error:
-            raise BadBodyError from None
-        if len(out) > bytes_max:
-            raise BodyTooLargeError
-        if not inflater.eof:
-            raise BadBodyError
-        rest = inflater.unused_data
-    raise BadBodyError
 
 
 def _explained(body: bytes) -> FailureKind | None:

@@ -8,31 +8,41 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 from weakref import WeakKeyDictionary
 
 from casework.errors import ConfigurationError
 from casework.gateway.clock import Deadline
+from casework.gateway.content_encodings import (
+    BadBodyError,
+    BodyTooLargeError,
+    Unpacker,
+    unpacked,
+)
 from casework.gateway.errors import FailureKind, ProviderFailure
 from casework.gateway.http_replies import (
     ACCEPTED,
     EXPLAINED,
     EXPLANATION_BYTES_MAX,
-    BadBodyError,
-    BodyTooLargeError,
     failure_of,
     retry_after_seconds,
-    unpacked,
 )
 from casework.gateway.messages import Credential
+from casework.gateway.sse import EventReader, EventTooLongError
 
 if TYPE_CHECKING:
     import aiohttp
 
 CONNECTIONS_MAX: Final = 100
 LOCALHOST: Final = ("127.0.0.1", "::1")
+
+_JSON_BEGINS: Final = b"{["
+"""No field of a stream has a name that begins so."""
+
+_Result = TypeVar("_Result")
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,27 +94,42 @@ class HTTPTransport:
             ProviderFailure: There is no such reply. ``sent`` tells whether a byte of the request
                 may have left.
         """
-        import aiohttp  # noqa: PLC0415 - takes 0.14 s, and only those who go out need it
-
         progress = _Progress()
-        failure: ProviderFailure
-        try:
-            async with asyncio.timeout(deadline.remaining()):
-                return await self._exchange(request, progress, deadline)
-        except TimeoutError:
-            failure = ProviderFailure(FailureKind.TIMEOUT, sent=progress.sent)
-        except aiohttp.ClientConnectorDNSError:
-            failure = ProviderFailure(FailureKind.DNS_ERROR, sent=progress.sent)
-        except (aiohttp.ClientConnectorCertificateError, ssl.SSLCertVerificationError):
-            failure = ProviderFailure(FailureKind.TLS_ERROR, sent=progress.sent)
-        except (aiohttp.ClientResponseError, BadBodyError):
-            failure = ProviderFailure(FailureKind.MALFORMED_RESPONSE)
-        except BodyTooLargeError:
-            failure = ProviderFailure(FailureKind.RESPONSE_TOO_LARGE)
-        except (aiohttp.ClientError, OSError):
-            failure = ProviderFailure(FailureKind.CONNECT_ERROR, sent=progress.sent)
-        # Raised out here, where the client's error, which holds the address, is no longer at hand.
-        raise failure
+
+        async def whole() -> bytes:
+            response = await self._answered(request, progress)
+            try:
+                await _judge_status(response, deadline)
+                body = await _body(response, request.response_bytes_max)
+            except BaseException:
+                response.close()
+                raise
+            response.release()
+            return body
+
+        return await _classified(whole, progress, deadline)
+
+    async def open_stream(self, request: HTTPRequest, *, deadline: Deadline) -> ServerEvents:
+        """Send one request and return the events of an accepted reply, none of them read yet.
+
+        The deadline covers everything up to the last header. Cancelling closes the connection;
+        afterwards whoever has the stream closes it.
+
+        Raises:
+            ProviderFailure: See :meth:`post_json`.
+        """
+        progress = _Progress()
+
+        async def begun() -> ServerEvents:
+            response = await self._answered(request, progress)
+            try:
+                await _judge_status(response, deadline)
+                return ServerEvents(response, request.response_bytes_max)
+            except BaseException:
+                response.close()
+                raise
+
+        return await _classified(begun, progress, deadline)
 
     async def aclose(self) -> None:
         """Close the connections of the running loop."""
@@ -112,9 +137,7 @@ class HTTPTransport:
         if session is not None:
             await session.close()
 
-    async def _exchange(
-        self, request: HTTPRequest, progress: _Progress, deadline: Deadline
-    ) -> bytes:
+    async def _answered(self, request: HTTPRequest, progress: _Progress) -> aiohttp.ClientResponse:
         headers = {
             "Accept": "application/json",
             "Accept-Encoding": "identity",
@@ -127,7 +150,7 @@ class HTTPTransport:
         # connection is chosen; nothing that was written is ever written again.
         await asyncio.sleep(0)
         await asyncio.sleep(0)
-        response = await self._session().post(
+        return await self._session().post(
             request.url,
             data=request.body,
             headers=headers,
@@ -135,13 +158,6 @@ class HTTPTransport:
             ssl=self._verifying() if request.url.startswith("https:") else True,
             trace_request_ctx=progress,
         )
-        try:
-            body = await _judged_body(response, request.response_bytes_max, deadline)
-        except BaseException:
-            response.close()
-            raise
-        response.release()
-        return body
 
     def _session(self) -> aiohttp.ClientSession:
         loop = asyncio.get_running_loop()
@@ -156,24 +172,111 @@ class HTTPTransport:
         return self._tls
 
 
-async def _judged_body(
-    response: aiohttp.ClientResponse, bytes_max: int, deadline: Deadline
-) -> bytes:
-    """Return the body of an accepted reply; raise what any other one stands for."""
+class ServerEvents:
+    """The events of one accepted reply."""
+
+    def __init__(self, response: aiohttp.ClientResponse, event_bytes_max: int) -> None:
+        self.dropped: tuple[str, ...] = ()
+        self._response = response
+        self._bytes_max = event_bytes_max
+        self._unpacker = Unpacker(_encoding(response))
+
+    async def events(self) -> AsyncIterator[list[bytes]]:
+        """Yield the data of events in the order of their arrival, in lists of what came at once.
+
+        A body that is a JSON text, and no stream, is yielded as one event.
+
+        Raises:
+            ProviderFailure: The connection broke, or an event is longer than allowed.
+        """
+        reader = EventReader(self._bytes_max)
+        whole: bytearray | None = None
+        begun = False
+        failure = None
+        try:
+            async for piece in self._pieces():
+                if not begun and (piece := piece.lstrip()):
+                    begun = True
+                    whole = bytearray() if piece[0] in _JSON_BEGINS else None
+                if whole is not None:
+                    whole += piece
+                    if len(whole) > self._bytes_max:
+                        raise EventTooLongError  # noqa: TRY301 - told below like any other
+                elif found := reader.feed(piece):
+                    yield found
+            if found := [bytes(whole)] if whole is not None else reader.end():
+                yield found
+        except EventTooLongError:
+            failure = ProviderFailure(FailureKind.RESPONSE_TOO_LARGE)
+        finally:
+            self.close()
+        if failure is not None:
+            raise failure
+
+    def close(self) -> None:
+        """Close the connection, at once and without waiting; harmless after the end."""
+        self._response.close()
+
+    async def _pieces(self) -> AsyncIterator[bytes]:
+        import aiohttp  # noqa: PLC0415 - loaded already
+
+        failure = None
+        try:
+            async for chunk in self._response.content.iter_any():
+                for piece in self._unpacker.feed(chunk):
+                    yield piece
+            for piece in self._unpacker.end():
+                yield piece
+        except (aiohttp.ClientError, OSError):
+            failure = ProviderFailure(FailureKind.CONNECT_ERROR)
+        except BadBodyError:
+            failure = ProviderFailure(FailureKind.MALFORMED_RESPONSE)
+        if failure is not None:
+            raise failure
+
+
+async def _classified(
+    act: Callable[[], Awaitable[_Result]], progress: _Progress, deadline: Deadline
+) -> _Result:
+    """Do something within the deadline, and tell whatever goes wrong as a failure."""
+    import aiohttp  # noqa: PLC0415 - takes 0.14 s, and only those who go out need it
+
+    failure: ProviderFailure
+    try:
+        async with asyncio.timeout(deadline.remaining()):
+            return await act()
+    except TimeoutError:
+        failure = ProviderFailure(FailureKind.TIMEOUT, sent=progress.sent)
+    except aiohttp.ClientConnectorDNSError:
+        failure = ProviderFailure(FailureKind.DNS_ERROR, sent=progress.sent)
+    except (aiohttp.ClientConnectorCertificateError, ssl.SSLCertVerificationError):
+        failure = ProviderFailure(FailureKind.TLS_ERROR, sent=progress.sent)
+    except (aiohttp.ClientResponseError, BadBodyError):
+        failure = ProviderFailure(FailureKind.MALFORMED_RESPONSE)
+    except BodyTooLargeError:
+        failure = ProviderFailure(FailureKind.RESPONSE_TOO_LARGE)
+    except (aiohttp.ClientError, OSError):
+        failure = ProviderFailure(FailureKind.CONNECT_ERROR, sent=progress.sent)
+    # Raised out here, where the client's error, which holds the address, is no longer at hand.
+    raise failure
+
+
+async def _judge_status(response: aiohttp.ClientResponse, deadline: Deadline) -> None:
+    """Raise what a reply stands for that is not accepted."""
     status = response.status
-    if status not in ACCEPTED:
-        explanation = b""
-        if status in EXPLAINED:
-            explanation = await _explanation(response)
-        header = response.headers.get("Retry-After")
-        failure = failure_of(
-            status,
-            explanation=explanation,
-            retry_after_seconds=retry_after_seconds(header, deadline.clock.now()),
-        )
-        assert failure is not None, "only an accepted status is no failure"
-        raise failure
-    return await _body(response, bytes_max)
+    if status in ACCEPTED:
+        return
+    explanation = b""
+    if status in EXPLAINED:
+        explanation = await _explanation(response)
+    header = response.headers.get("Retry-After")
+    failure = failure_of(
+        status,
+        explanation=explanation,
+        retry_after_seconds=retry_after_seconds(header, deadline.clock.now()),
+    )
+    assert failure is not None, "only an accepted status is no failure"
+    raise failure
 
 
 async def _explanation(response: aiohttp.ClientResponse) -> bytes:
@@ -195,8 +298,11 @@ async def _body(response: aiohttp.ClientResponse, bytes_max: int) -> bytes:
         body += chunk
         if len(body) > bytes_max:
             raise BodyTooLargeError
-    encodings = response.headers.getall("Content-Encoding", [])
-    return unpacked(bytes(body), ",".join(encodings), bytes_max)
+    return unpacked(bytes(body), _encoding(response), bytes_max)
+
+
+def _encoding(response: aiohttp.ClientResponse) -> str:
+    return ",".join(response.headers.getall("Content-Encoding", ()))
 
 
 def _tls_context(ca_file: Path | None) -> ssl.SSLContext:

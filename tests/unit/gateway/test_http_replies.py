@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import gzip
 import json
-import zlib
 from datetime import UTC, datetime
 
 import pytest
@@ -12,13 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from casework.gateway.errors import POLICY, FailureKind
-from casework.gateway.http_replies import (
-    BadBodyError,
-    BodyTooLargeError,
-    failure_of,
-    retry_after_seconds,
-    unpacked,
-)
+from casework.gateway.http_replies import failure_of, retry_after_seconds
 
 NOW = datetime(2026, 1, 1, 10, 0, tzinfo=UTC)
 KIND_OF = {
@@ -177,51 +169,3 @@ def test_no_retry_after_header_is_fatal(header: str) -> None:
     """Whatever a server writes there, the result is a time that can be waited, or none."""
     seconds = retry_after_seconds(header, NOW)
     assert seconds is None or 0.0 <= seconds < float("inf")
-
-
-PLAIN = b'{"choices": []}' * 10
-
-
-@pytest.mark.parametrize(
-    ("encoding", "body"),
-    [
-        ("", PLAIN),
-        ("identity", PLAIN),
-        ("GZIP", gzip.compress(PLAIN)),
-        ("x-gzip", gzip.compress(PLAIN)),
-        ("gzip", gzip.compress(PLAIN[:70]) + gzip.compress(PLAIN[70:])),
-        ("deflate", zlib.compress(PLAIN)),
-        ("deflate", zlib.compress(PLAIN)[2:-4]),
-    ],
-)
-def test_known_encodings_are_undone(encoding: str, body: bytes) -> None:
-    """A server that packs although it was asked not to is understood."""
-    assert PLAIN == unpacked(body, encoding, len(PLAIN))
-
-
-@pytest.mark.parametrize("encoding", ["gzip", "deflate"])
-def test_a_bomb_is_left_packed(encoding: str) -> None:
-    """A body is given up before it grows beyond its limit."""
-    bomb = b"\0" * 50_000_000
-    packed = gzip.compress(bomb) if "gzip" == encoding else zlib.compress(bomb)
-    with pytest.raises(BodyTooLargeError):
-        unpacked(packed, encoding, 1_000_000)
-
-
-@pytest.mark.parametrize(
-    ("encoding", "body"),
-    [
-        ("br", PLAIN),
-        ("zstd", PLAIN),
-        ("gzip,gzip", gzip.compress(gzip.compress(PLAIN))),
-        ("gzip", PLAIN),
-        ("gzip", gzip.compress(PLAIN)[:-5]),
-        ("gzip", gzip.compress(PLAIN) + b"garbage"),
-        ("gzip", gzip.compress(b"") * 100_000),
-        ("deflate", PLAIN),
-    ],
-)
-def test_other_and_broken_packings_are_refused(encoding: str, body: bytes) -> None:
-    """What was not agreed on, or does not unpack, is no answer."""
-    with pytest.raises(BadBodyError):
-        unpacked(body, encoding, 1_000_000)
