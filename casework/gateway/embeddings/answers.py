@@ -1,0 +1,98 @@
+"""What a server answers with vectors: judged whole, and written as the client wants it."""
+
+from __future__ import annotations
+
+import codecs
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import msgspec
+
+from casework.gateway.chat.calls import EmbeddingReply
+from casework.gateway.embeddings.request import Encoding
+from casework.gateway.embeddings.vectors import Vector, read_vector
+from casework.gateway.errors import FailureKind
+from casework.gateway.messages import Usage
+from casework.gateway.openai_envelope import usage_from
+from casework.gateway.plan import Accepted, Rejected, Verdict
+from casework.strict_json import JSONObject
+
+
+class _Item(msgspec.Struct):
+    embedding: msgspec.Raw
+    index: int | None = None
+
+
+class _Envelope(msgspec.Struct):
+    data: list[_Item]
+    usage: Any = None
+    error: Any = None
+
+
+_ENVELOPE: Final = msgspec.json.Decoder(_Envelope)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EmbeddingAnswer:
+    """One vector for each input, in the order of the inputs."""
+
+    vectors: tuple[Vector, ...] = field(repr=False)
+    usage: Usage | None
+    """As the server says; for one of several callers of a call, its share."""
+    dropped: tuple[str, ...] = ()
+    """Members of the request that the server was not sent, or only in other terms."""
+
+    def body(self, model: str, encoding: Encoding) -> bytes:
+        """Write the answer as OpenAI does.
+
+        Its schema knows no null, so an unknown usage is left out; nothing is put in its place.
+
+        Args:
+            model: Name to echo.
+            encoding: How the vectors are written.
+        """
+        items = (
+            b'{"object":"embedding","index":%d,"embedding":%b}'
+            % (index, vector.as_base64() if encoding == "base64" else vector.as_list())
+            for index, vector in enumerate(self.vectors)
+        )
+        tail: JSONObject = {"model": model, **_usage_told(self.usage)}
+        return b'{"object":"list","data":[%b],%b' % (
+            b",".join(items),
+            msgspec.json.encode(tail)[1:],
+        )
+
+
+def judge_embeddings(reply: EmbeddingReply, inputs_count: int) -> Verdict[EmbeddingAnswer]:
+    """Decide whether a reply is an answer to so many inputs; pure, and nothing is repaired.
+
+    An item belongs to the input that its index names, wherever it stands. The index of one item
+    may be left out, as servers do that write no zeros: it is 0. A reply that lacks an index, or
+    names one twice or one that was not asked for, is none, for whose vector is whose would be a
+    guess.
+    """
+    try:
+        envelope = _ENVELOPE.decode(reply.body.removeprefix(codecs.BOM_UTF8))
+    except (ValueError, RecursionError):
+        return Rejected(FailureKind.MALFORMED_RESPONSE)
+    usage = usage_from(envelope.usage)
+    malformed = Rejected(FailureKind.MALFORMED_RESPONSE, usage)
+    by_index = {item.index or 0: item.embedding for item in envelope.data}
+    indexes = range(inputs_count)
+    if envelope.error or len(envelope.data) != inputs_count or sorted(by_index) != [*indexes]:
+        return malformed
+    try:
+        vectors = tuple(read_vector(bytes(by_index[index])) for index in indexes)
+    except ValueError:
+        return malformed
+    return Accepted(EmbeddingAnswer(vectors=vectors, usage=usage, dropped=reply.dropped), usage)
+
+
+def _usage_told(usage: Usage | None) -> JSONObject:
+    """Return the usage as a member; an embedding writes no tokens, so both counts are one."""
+    if usage is None:
+        return {}
+    counts = [n for n in (usage.prompt_tokens, usage.total_tokens) if n is not None]
+    if not counts:
+        return {}
+    return {"usage": {"prompt_tokens": counts[0], "total_tokens": counts[-1]}}
