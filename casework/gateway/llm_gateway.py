@@ -27,7 +27,15 @@ from casework.gateway.messages import (
     bytes_of,
 )
 from casework.gateway.outcomes import Answered, Attempt, RoundOutcome, RoundSucceeded
-from casework.gateway.plan import Accepted, CasePlan, Rejected, RoundPolicy, Target, Verdict
+from casework.gateway.plan import (
+    Accepted,
+    CasePlan,
+    OperationPlan,
+    Rejected,
+    RoundPolicy,
+    Target,
+    Verdict,
+)
 from casework.gateway.privacy import Eligibility, judge
 from casework.gateway.providers import BUILT_IN
 from casework.gateway.providers.provider import LLMProvider, ProviderFactory
@@ -104,7 +112,7 @@ class LLMGateway:
         eligible = self._eligible(request)
         credentials = {p.id: self._lend(p) for p in eligible}
         limits, retry = request.limits, self.config.retry
-        return CasePlan(
+        return OperationPlan(
             targets=tuple(self._target(p, credentials[p.id], request) for p in eligible),
             policy=policy,
             judge=lambda reply: _verdict(reply, schema),
