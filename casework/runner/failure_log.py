@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from datetime import datetime
 from pathlib import Path
 from typing import Final
 
 from casework.checkpoints.store import DEFAULT_PHASE
 from casework.checkpoints.timestamps import write_time
-from casework.errors import CaseworkError
+from casework.runner.rotated_file import RotatedFile
 from casework.strict_json import JSON, canonical
 
 LOG_BYTES_MAX: Final = 1 << 20
@@ -28,10 +27,6 @@ def context_of(phase: str) -> str:
 class FailureLog:
     """Append failure lines to one file that several processes may share.
 
-    A line is one ``write`` to a file opened for appending. A torn last line, left by a power loss,
-    is closed before the next one, so a reader loses at most that line. When the file would grow
-    over 1 MiB it becomes ``.1``, older ones move up, and the fourth oldest is dropped.
-
     Logging never fails the work it tells about: where the disk refuses, the line is lost.
 
     Args:
@@ -42,56 +37,12 @@ class FailureLog:
     def __init__(
         self, path: Path, *, exclusive: Callable[[], AbstractContextManager[object]]
     ) -> None:
-        self._path = path
-        self._exclusive = exclusive
+        self._file = RotatedFile(
+            path=path, bytes_max=LOG_BYTES_MAX, backups=BACKUPS, exclusive=exclusive
+        )
 
     def write(self, event: str, *, at: datetime, fields: dict[str, JSON]) -> None:
         """Append one line."""
         line = canonical({"ts": write_time(at), "event": event, **fields}) + b"\n"
-        try:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            self._rotate_before(len(line))
-            self._append(line)
-        except OSError:
-            return
-
-    def _append(self, line: bytes) -> None:
-        flags = os.O_RDWR | os.O_CREAT | os.O_APPEND
-        descriptor = os.open(self._path, flags, 0o600)
-        try:
-            size = os.fstat(descriptor).st_size
-            torn = size > 0 and _last_byte(descriptor, size) != b"\n"
-            os.write(descriptor, b"\n" + line if torn else line)
-        finally:
-            os.close(descriptor)
-
-    def _rotate_before(self, incoming: int) -> None:
-        if not self._would_overflow(incoming):
-            return
-        try:
-            with self._exclusive():
-                if self._would_overflow(incoming):
-                    self._rotate()
-        except CaseworkError:
-            return
-
-    def _would_overflow(self, incoming: int) -> bool:
-        try:
-            return self._path.stat().st_size + incoming > LOG_BYTES_MAX
-        except FileNotFoundError:
-            return False
-
-    def _rotate(self) -> None:
-        for number in range(BACKUPS, 0, -1):
-            older = self._backup(number)
-            newer = self._backup(number - 1) if number > 1 else self._path
-            if newer.exists():
-                newer.replace(older)
-
-    def _backup(self, number: int) -> Path:
-        return self._path.with_name(f"{self._path.name}.{number}")
-
-
-def _last_byte(descriptor: int, size: int) -> bytes:
-    os.lseek(descriptor, size - 1, os.SEEK_SET)
-    return os.read(descriptor, 1)
+        with suppress(OSError):
+            self._file.append(line)
