@@ -13,6 +13,7 @@ from pydantic import (
     Strict,
     StrictBool,
     field_validator,
+    model_validator,
 )
 
 from casework.config.limits import BudgetConfig, OutageConfig
@@ -107,6 +108,20 @@ class GatewayConfig(BaseModel):
                 )
             seen.add(provider.id)
         return providers
+
+    @model_validator(mode="after")
+    def _aliases_name_providers(self) -> Self:
+        known = {provider.id for provider in self.providers}
+        for name, targets in self.models.aliases.items():
+            for index, target in enumerate(targets):
+                provider, slash, model = target.partition("/")
+                if provider not in known or (slash and not model):
+                    raise settings_error(
+                        "names no provider",
+                        "write a provider's id, or provider/model",
+                        below=("models", "aliases", name, index),
+                    )
+        return self
 
     @classmethod
     def settings_schema(cls) -> dict[str, Any]:
