@@ -6,7 +6,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time, timedelta
 from enum import StrEnum
-from typing import Final, Self, TypeAlias
+from typing import Final
 
 from casework.facade.client_keys import NO_LIMITS, Client, RequestLimits
 from casework.gateway.clock import Clock
@@ -33,13 +33,6 @@ class OverLimit:
     seconds: float
     """When it may be worth asking again, more than 0."""
 
-    def __enter__(self) -> Self:
-        """Return itself; nothing is held."""
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Do nothing."""
-
 
 class Entered:
     """A request of a client that is under way; leaving frees its place, once."""
@@ -54,17 +47,6 @@ class Entered:
         if self._asked is not None:
             self._asked.at_once -= 1
             self._asked = None
-
-    def __enter__(self) -> Self:
-        """Return itself."""
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Free the place."""
-        self.leave()
-
-
-Entry: TypeAlias = Entered | OverLimit
 
 
 @dataclass(slots=True)
@@ -87,8 +69,8 @@ class _Asked:
 class ClientLimits:
     """Counts the requests of each client of this process.
 
-    What is refused does not count. A minute is any sixty seconds of time that passes, a day is one
-    of the calendar in UTC; a clock that is set back gives nobody a second day.
+    What is refused does not count. A minute is any sixty seconds of time that passes, whatever is
+    done to the clock; a day is one of the calendar in UTC.
 
     Args:
         clock: The time.
@@ -98,11 +80,8 @@ class ClientLimits:
         self._clock = clock
         self._asked: dict[str, _Asked] = {}
 
-    def enter(self, client: Client) -> Entry:
-        """Count a request and hold its place until it leaves, or tell that it is over a limit.
-
-        Both are contexts that give themselves.
-        """
+    def enter(self, client: Client) -> Entered | OverLimit:
+        """Count a request and hold its place until it leaves, or tell that it is over a limit."""
         limits = client.limits
         if limits == NO_LIMITS:
             return _FREE

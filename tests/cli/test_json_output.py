@@ -47,6 +47,8 @@ DOCUMENTS = [
     ("config", "show"),
     ("config", "show", "--origin"),
     ("completion", "bash"),
+    ("keys", "create", "web"),
+    ("keys", "revoke", "intake"),
 ]
 LINES = [
     ("retry", "--failed"),
@@ -61,6 +63,8 @@ LINES = [
     ("verify",),
     ("export",),
     ("logs",),
+    ("logs", "--requests"),
+    ("keys", "list"),
 ]
 ELSEWHERE = {"demo", "model install", "worker"}
 """Tried where they need no network, or end by themselves: below, or in their own tests."""
@@ -82,6 +86,7 @@ def worked(cli: CommandLine, monkeypatch: pytest.MonkeyPatch) -> CommandLine:
     monkeypatch.chdir(cli.project)
     write_script(cli.project, [{"do": "reply", "text": "no JSON"}, YES])
     cli.imported()("run", "--concurrency", "1")
+    cli("keys", "create", "intake")
     return cli
 
 

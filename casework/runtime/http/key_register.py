@@ -193,8 +193,9 @@ class KeyRegister:
 def _out_of_range(error: ValidationError) -> ConfigurationError:
     """Say which option is at fault, without repeating its value."""
     name = str(error.errors(include_url=False, include_input=False)[0]["loc"][0])
+    written = KeyEntry.model_fields[name].alias or name
     return ConfigurationError(
-        f"{name} is out of range",
+        f"{written} is out of range",
         code="key_invalid",
         where="keys create",
         remedy="see `casework keys create --help`",

@@ -26,6 +26,9 @@ CLOSE_SECONDS: Final = 2.0
 LOG_BYTES_MAX: Final = 10 * 1024 * 1024
 BACKUPS: Final = 2
 
+LINES_LOST: Final = "lines_lost"
+"""The event of the line that says how many lines could not be kept."""
+
 
 def open_request_log(runtime: Path, clock: Clock) -> RequestLog:
     """Return the log of a project's requests, being written; ``close`` ends it.
@@ -136,7 +139,7 @@ class RequestLog:
         if lost > self._lost_told and not self._waiting:
             told = {
                 "ts": write_time(self._now()),
-                "event": "lines_lost",
+                "event": LINES_LOST,
                 "lines": lost - self._lost_told,
             }
             lines.append(msgspec.json.encode(told))

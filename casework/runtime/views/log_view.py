@@ -1,18 +1,17 @@
-"""Choosing lines of the failure log, and showing them."""
+"""Choosing lines of the failure log and the request log, and showing them."""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final
+from typing import Final, TypeAlias
 
 from casework.runner.failure_log_reader import LogLine
+from casework.runtime.http.request_log import LINES_LOST
 from casework.runtime.views import phrases
 from casework.strict_json import JSON
-
-COLUMNS: Final = ("time", "event", "case", "operation", "round", "code", "attempts")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,8 +37,7 @@ class LogFilter:
         )
 
 
-def row(line: LogLine) -> tuple[str, ...]:
-    """Return a line under ``COLUMNS``."""
+def _failure(line: LogLine) -> tuple[str, ...]:
     named = (line.fields.get(name) for name in ("case_id", "operation_id", "round", "code"))
     attempts = line.fields.get("attempts")
     calls = map(_attempt, attempts) if isinstance(attempts, list) else ()
@@ -51,9 +49,38 @@ def row(line: LogLine) -> tuple[str, ...]:
     )
 
 
+def _request(line: LogLine) -> tuple[str, ...]:
+    """Return a request's line; one about lost lines says how many in the place of the route."""
+    if line.event == LINES_LOST:
+        lost = f"{line.fields.get('lines')} lines lost"
+        return (phrases.local_time(line.at), "-", lost, *("-" for _ in REQUESTS[0][3:]))
+    names = ("client", "route", "asked_model", "provider", "status", "code", "elapsed_ms")
+    failures = line.fields.get("failures")
+    calls = map(_attempt, failures) if isinstance(failures, list) else ()
+    return (
+        phrases.local_time(line.at),
+        *("-" if value is None else str(value) for value in map(line.fields.get, names)),
+        ", ".join(calls) or "-",
+    )
+
+
 def _attempt(call: JSON) -> str:
     if not isinstance(call, dict):
         return "-"
     provider = call.get("provider") or "nobody asked"
     status = call.get("http_status")
     return f"{provider}: {call.get('code')}" + ("" if status is None else f" ({status})")
+
+
+Row: TypeAlias = Callable[[LogLine], tuple[str, ...]]
+
+FAILURES: Final[tuple[tuple[str, ...], Row]] = (
+    ("time", "event", "case", "operation", "round", "code", "attempts"),
+    _failure,
+)
+"""Columns and row of a line of the failure log."""
+REQUESTS: Final[tuple[tuple[str, ...], Row]] = (
+    ("time", "client", "route", "model", "provider", "status", "code", "ms", "failed"),
+    _request,
+)
+"""Columns and row of a line of the request log."""
