@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from fnmatch import fnmatchcase
-from typing import Final
+from typing import Final, TypeAlias
 
 from casework.config.gateway_config import GatewayConfig
 from casework.config.privacy_profile import PrivacyProfile
@@ -17,6 +16,9 @@ from casework.gateway.scope import Scope
 
 AUTO: Final = "auto"
 """The name that stands for every provider."""
+
+KnownModels: TypeAlias = Mapping[str, Collection[str]]
+"""The models that each provider was found to have, by provider id."""
 
 
 class RouteReason(StrEnum):
@@ -74,7 +76,7 @@ class Route:
 
     asked_for: str
     choices: tuple[Choice, ...]
-    """At least one, in the order in which they are asked."""
+    """In the order in which they are asked; at least one, unless it was only surveyed."""
     policy: RoundPolicy
     reason: RouteReason
     refused: tuple[Refusal, ...]
@@ -87,7 +89,7 @@ def route(
     config: GatewayConfig,
     *,
     scope: Scope,
-    known_models: Mapping[str, tuple[str, ...]],
+    known_models: KnownModels,
     objection: Callable[[ProviderConfig], RefusalReason | None],
 ) -> Route:
     """Decide whom a model string stands for.
@@ -96,7 +98,7 @@ def route(
         asked_for: As the client wrote it.
         config: Providers, aliases, and the ceiling of privacy.
         scope: What the client may reach.
-        known_models: Models that providers were found to have, by provider id.
+        known_models: Models that providers were found to have.
         objection: Says why a provider cannot be asked although it is eligible, if so.
 
     Raises:
@@ -104,6 +106,25 @@ def route(
         InvalidRequest: Nobody has such a model (``model_not_found``), or the client's key does
             not allow it (``model_not_allowed``).
         ConfigurationError: Nobody who is left can be asked (``no_eligible_provider``).
+    """
+    found = survey(asked_for, config, scope=scope, known_models=known_models, objection=objection)
+    if not found.choices:
+        raise _nobody(found.refused, found.profile)
+    return found
+
+
+def survey(
+    asked_for: str,
+    config: GatewayConfig,
+    *,
+    scope: Scope,
+    known_models: KnownModels,
+    objection: Callable[[ProviderConfig], RefusalReason | None],
+) -> Route:
+    """Look whom a model string stands for, as :func:`route` does, be it nobody.
+
+    Raises:
+        InvalidRequest: Nobody has such a model (``model_not_found``).
     """
     reason, named = _named(asked_for, config, known_models)
     profile = config.privacy_profile.narrowed_by(scope.profile)
@@ -116,8 +137,6 @@ def route(
             choices.append(choice)
         else:
             refused.append(Refusal(choice, against))
-    if not choices:
-        raise _nobody(refused, profile)
     strict = reason in {RouteReason.PROVIDER_AUTO, RouteReason.PROVIDER_MODEL}
     return Route(
         asked_for=asked_for,
@@ -130,7 +149,7 @@ def route(
 
 
 def _named(
-    asked_for: str, config: GatewayConfig, known_models: Mapping[str, tuple[str, ...]]
+    asked_for: str, config: GatewayConfig, known_models: KnownModels
 ) -> tuple[RouteReason, tuple[Choice, ...]]:
     """Understand a model string; a whole name goes before a name with a provider's prefix."""
     alias = config.models.aliases.get(asked_for)
@@ -154,9 +173,7 @@ def _named(
     return RouteReason.PROVIDER_MODEL, (Choice(provider, model),)
 
 
-def _having(
-    name: str, config: GatewayConfig, known_models: Mapping[str, tuple[str, ...]]
-) -> Iterator[Choice]:
+def _having(name: str, config: GatewayConfig, known_models: KnownModels) -> Iterator[Choice]:
     for provider in config.providers:
         if name == provider.model or name in known_models.get(provider.id, ()):
             yield Choice(provider, name)
@@ -184,16 +201,14 @@ def _against(
         return RefusalReason.DISABLED
     if not profile.permits(provider.provider_class):
         return RefusalReason.PRIVACY_PROFILE
-    if scope.models is not None and not any(
-        fnmatchcase(name, pattern) for name in (asked_for, choice.name) for pattern in scope.models
-    ):
+    if not scope.allows(asked_for, choice.name):
         return RefusalReason.NOT_ALLOWED
     if provider.adapter in IN_PROCESS_ADAPTERS and choice.model != provider.model:
         return RefusalReason.NOT_CAPABLE
     return None
 
 
-def _nobody(refused: list[Refusal], profile: PrivacyProfile) -> Exception:
+def _nobody(refused: tuple[Refusal, ...], profile: PrivacyProfile) -> Exception:
     """Say why nobody is left, by the reason that the client can do most about."""
     reasons = {refusal.reason for refusal in refused}
     if RefusalReason.NOT_ALLOWED in reasons:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 
 from casework.config.privacy_profile import PrivacyProfile
 
@@ -17,6 +18,12 @@ class Scope:
     """Patterns with ``*`` of the names that may be asked for; None allows all."""
     deadline_seconds: float | None = None
     """Shortens the configured deadline; a longer one changes nothing."""
+
+    def allows(self, *names: str) -> bool:
+        """Tell whether a model may be asked for that goes by these names."""
+        return self.models is None or any(
+            fnmatchcase(name, pattern) for name in names for pattern in self.models
+        )
 
 
 UNBOUNDED = Scope()
