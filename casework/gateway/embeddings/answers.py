@@ -51,16 +51,15 @@ class EmbeddingAnswer:
             model: Name to echo.
             encoding: How the vectors are written.
         """
-        items = (
-            b'{"object":"embedding","index":%d,"embedding":%b}'
-            % (index, vector.as_base64() if encoding == "base64" else vector.as_list())
-            for index, vector in enumerate(self.vectors)
-        )
+        pieces = [b'{"object":"list","data":[']
+        for index, vector in enumerate(self.vectors):
+            comma = b"," if index else b""
+            pieces.append(b'%b{"object":"embedding","index":%d,"embedding":' % (comma, index))
+            pieces.append(vector.as_base64() if encoding == "base64" else vector.as_list())
+            pieces.append(b"}")
         tail: JSONObject = {"model": model, **_usage_told(self.usage)}
-        return b'{"object":"list","data":[%b],%b' % (
-            b",".join(items),
-            msgspec.json.encode(tail)[1:],
-        )
+        pieces += (b"],", msgspec.json.encode(tail)[1:])
+        return b"".join(pieces)
 
 
 def judge_embeddings(reply: EmbeddingReply, inputs_count: int) -> Verdict[EmbeddingAnswer]:
