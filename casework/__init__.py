@@ -26,8 +26,9 @@ if TYPE_CHECKING:
     from casework.gateway.llm_gateway import LLMGateway
     from casework.prompts.prompt_builder import PromptBuilder
     from casework.runner.case_builder import CaseBuilder
-    from casework.runner.case_runner import CaseLLMRunner, OperationResult
+    from casework.runner.case_runner import CaseLLMRunner
     from casework.runner.operation import ResultStatus
+    from casework.runner.operation_result import OperationResult
     from casework.runner.pipeline import Operation, Pipeline
 
 _HOMES: Final = {
@@ -43,7 +44,7 @@ _HOMES: Final = {
     "LockBusy": "casework.errors",
     "Operation": "casework.runner.pipeline",
     "OperationConflict": "casework.errors",
-    "OperationResult": "casework.runner.case_runner",
+    "OperationResult": "casework.runner.operation_result",
     "Pipeline": "casework.runner.pipeline",
     "PromptBuilder": "casework.prompts.prompt_builder",
     "ResultStatus": "casework.runner.operation",

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
-from typing import Final, TypeVar, assert_never
+from datetime import datetime
+from functools import partial
+from typing import TypeAlias, TypeVar, assert_never
 
 from casework.checkpoints.change import Change
 from casework.checkpoints.fold import PackageHead
@@ -20,9 +20,7 @@ from casework.checkpoints.package_writer import ousted
 from casework.checkpoints.records import (
     CommitKind,
     FileEntry,
-    OperationError,
     OperationState,
-    OperationStatus,
     operation_hash,
 )
 from casework.checkpoints.store import CheckpointStore
@@ -39,6 +37,7 @@ from casework.gateway.messages import LLMRequest
 from casework.gateway.outcomes import RequestRejected, RoundOutcome
 from casework.gateway.plan import AnyOperationPlan
 from casework.runner.conflicts import refuse_changes, refuse_outdated
+from casework.runner.due_memory import DueMemory
 from casework.runner.failure_lines import FailureLines
 from casework.runner.fingerprints import (
     OperationIdentity,
@@ -54,43 +53,22 @@ from casework.runner.operation import (
     Settings,
     advance,
     begin,
-    decide,
 )
-from casework.runner.outcome_files import StoredOutcome, read_outcome, write_outcome
+from casework.runner.operation_result import OperationResult, stored_result
+from casework.runner.outcome_files import read_outcome, write_outcome
 from casework.runner.unconfirmed import announce, unconfirmed_starts, withdraw
-from casework.strict_json import JSON
 
 _T = TypeVar("_T")
 
-DUE_MEMORY_MAX: Final = 65_536
-"""Most operations whose due time is also remembered on the monotonic clock."""
+RecordMaker: TypeAlias = Callable[[OperationIdentity], RequestRecord]
+"""Describes a request, once it is known to which operation of which package it belongs."""
 
-CLOCK_TOLERANCE_SECONDS: Final = 1.0
-"""How far wall clock and monotonic clock may disagree before the wall clock is doubted."""
+Walk: TypeAlias = Callable[[], Awaitable[RoundOutcome | RequestRejected]]
+"""Walks one round."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OperationResult:
-    """What one call of ``run`` came to."""
-
-    status: ResultStatus
-    case_id: str
-    package_id: str
-    operation_id: str
-    generation: int
-    rounds_completed: int
-    output: JSON = None
-    """The validated answer, for SUCCESS."""
-    error: OperationError | None = None
-    """The stable code, for ERROR and BLOCKED."""
-    due_at: datetime | None = None
-    """For RETRY_PENDING and DEFERRED the next round, for BLOCKED the earliest resumption."""
-    outcome: StoredOutcome | None = None
-    """The last finished round, None where no round has finished."""
-    reused: bool = False
-    """Whether the result was already stored, so that nobody was asked."""
-    adopted: bool = False
-    """Whether a crash had left the round's outcome complete, so that nobody was asked again."""
+class NobodyReached(Exception):
+    """Raised by a walk in which nothing was sent to anybody, so that there is nothing to keep."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,7 +114,7 @@ class CaseLLMRunner:
         self._opening = opening or executor
         self._clock: Clock = gateway.clock
         self._failures = FailureLines(store)
-        self._due: OrderedDict[tuple[str, str], float] = OrderedDict()
+        self._due = DueMemory(self._clock)
         retry = gateway.config.retry
         self._settings = Settings(
             rounds_max=retry.rounds_max,
@@ -187,8 +165,44 @@ class CaseLLMRunner:
         async def walk() -> RoundOutcome:
             return await self._gateway.complete_round(request, plan=whom)
 
+        return await self.run_planned(
+            case_id,
+            package_id,
+            operation_id=operation_id,
+            record=self._recorder(request, whom),
+            plan=whom,
+            walk=walk,
+            generation=generation,
+        )
+
+    async def run_planned(
+        self,
+        case_id: str,
+        package_id: str,
+        *,
+        operation_id: str,
+        record: RecordMaker,
+        plan: AnyOperationPlan,
+        walk: Walk,
+        generation: int | None = None,
+    ) -> OperationResult:
+        """Do what :meth:`run` does for a round of any kind.
+
+        Args:
+            case_id: The case.
+            package_id: Its package.
+            operation_id: The operation, stable within an analysis revision.
+            record: Describes what is asked.
+            plan: Whom the walk may ask, and what the operation is frozen to.
+            walk: Walks the round.
+            generation: The package's generation that the request was made for, if any.
+
+        Raises:
+            CaseworkError: As :meth:`run` does.
+            NobodyReached: The walk says so; nothing was written.
+        """
         names = (case_id, package_id, operation_id)
-        return await self._dispatch(names, request, plan=whom, walk=walk, generation=generation)
+        return await self._dispatch(names, record, plan=plan, walk=walk, generation=generation)
 
     async def reject(
         self,
@@ -210,8 +224,15 @@ class CaseLLMRunner:
         async def refuse() -> RequestRejected:
             return RequestRejected(started_at=self._clock.now(), kind=kind)
 
-        names = (case_id, package_id, operation_id)
-        return await self._dispatch(names, request, plan=plan, walk=refuse, generation=generation)
+        return await self.run_planned(
+            case_id,
+            package_id,
+            operation_id=operation_id,
+            record=self._recorder(request, plan),
+            plan=plan,
+            walk=refuse,
+            generation=generation,
+        )
 
     def run_blocking(
         self, case_id: str, package_id: str, *, operation_id: str, request: LLMRequest
@@ -232,19 +253,27 @@ class CaseLLMRunner:
         with ThreadPoolExecutor(max_workers=1) as threads:
             return threads.submit(lambda: asyncio.run(run_and_let_go())).result()
 
+    def _recorder(self, request: LLMRequest, plan: AnyOperationPlan) -> RecordMaker:
+        return partial(
+            record_request,
+            request,
+            profile=self._gateway.effective_profile(request),
+            configuration=plan.configuration,
+        )
+
     async def _dispatch(
         self,
         names: tuple[str, str, str],
-        request: LLMRequest,
+        record: RecordMaker,
         *,
         plan: AnyOperationPlan,
-        walk: Callable[[], Awaitable[RoundOutcome | RequestRejected]],
+        walk: Walk,
         generation: int | None,
     ) -> OperationResult:
         """Take the case's lock, decide, walk at most one round, commit, let go."""
         with ExitStack() as held:
             opened = await self._unbroken(
-                lambda: self._open(held, names, request=request, plan=plan, generation=generation),
+                lambda: self._open(held, names, record=record, plan=plan, generation=generation),
                 self._opening,
             )
             match opened.decision:
@@ -268,13 +297,11 @@ class CaseLLMRunner:
                 case _:
                     assert_never(opened.decision)
 
-    async def _walked(
-        self, opened: _Opened, walk: Callable[[], Awaitable[RoundOutcome | RequestRejected]]
-    ) -> RoundOutcome | RequestRejected:
-        """Walk the round; where limits let nobody be asked, take its announcement back."""
+    async def _walked(self, opened: _Opened, walk: Walk) -> RoundOutcome | RequestRejected:
+        """Walk the round; where nobody was asked, take its announcement back."""
         try:
             return await walk()
-        except LimitReached:
+        except (LimitReached, NobodyReached):
             if self._store.locks.is_void(opened.head.case_id):
                 raise ousted() from None  # what is announced now is another worker's
             await self._unbroken(lambda: withdraw(self._store, opened.identity, opened.earlier))
@@ -300,7 +327,7 @@ class CaseLLMRunner:
         held: ExitStack,
         names: tuple[str, str, str],
         *,
-        request: LLMRequest,
+        record: RecordMaker,
         plan: AnyOperationPlan,
         generation: int | None,
     ) -> _Opened:
@@ -320,18 +347,13 @@ class CaseLLMRunner:
             analysis_revision=head.analysis_revision,
             phase=state.phase if state else head.phase,
         )
-        record = record_request(
-            request,
-            identity,
-            profile=self._gateway.effective_profile(request),
-            configuration=plan.configuration,
-        )
+        request = record(identity)
         if state is not None and state.request_fingerprint is not None:
-            refuse_changes(self._store, case_id, state=state, request=record)
-        decision = self._decide((case_id, ophash), state)
+            refuse_changes(self._store, case_id, state=state, request=request)
+        decision = self._due.decide((case_id, ophash), state)
         adopted, earlier = None, tuple[IntentStart, ...]()
         if isinstance(decision, RunRound):
-            adopted = self._left_complete(identity, record, number=decision.round)
+            adopted = self._left_complete(identity, request, number=decision.round)
             earlier = unconfirmed_starts(self._store, identity, decision.round)
             if adopted is None and plan.targets:
                 now = self._clock.now()
@@ -343,7 +365,7 @@ class CaseLLMRunner:
             operation_id=operation_id,
             ophash=ophash,
             state=state,
-            request=record,
+            request=request,
             plan=plan,
             decision=decision,
             adopted=adopted,
@@ -362,31 +384,6 @@ class CaseLLMRunner:
             return content if read_outcome(content).answers(record, number) else None
         except FormatError:
             return None
-
-    def _decide(self, key: tuple[str, str], state: OperationState | None) -> Decision:
-        """Decide by the wall clock, unless this process knows that it was set meanwhile."""
-        now, elapsed = self._clock.now(), self._clock.monotonic()
-        decision = decide(state, now)
-        known = self._due.get(key)
-        match decision:
-            case Replay():
-                self._due.pop(key, None)
-            case Defer(due_at):
-                if known is None:
-                    self._remember(key, elapsed + (due_at - now).total_seconds())
-                elif known <= elapsed and state is not None:
-                    return RunRound(state.rounds_completed + 1)
-            case RunRound():
-                if known is not None and known - elapsed > CLOCK_TOLERANCE_SECONDS:
-                    return Defer(now + timedelta(seconds=known - elapsed))
-            case _:
-                assert_never(decision)
-        return decision
-
-    def _remember(self, key: tuple[str, str], due: float) -> None:
-        self._due[key] = due
-        if len(self._due) > DUE_MEMORY_MAX:
-            self._due.popitem(last=False)
 
     def _commit(self, opened: _Opened, number: int, content: bytes) -> OperationResult:
         """Commit a finished round, then tell the index, the intents and the failure log."""
@@ -420,7 +417,7 @@ class CaseLLMRunner:
         self._settle(head, opened.ophash, after)
         self._failures.tell(head, after, outcome, at=self._clock.now())
         adopted = opened.adopted is not None
-        return replace(_result(head, after, outcome), adopted=adopted)
+        return replace(OperationResult.of(head, after, outcome), adopted=adopted)
 
     def _before(self, opened: _Opened) -> OperationState:
         """Return the state that the round starts from, its fingerprints and budget frozen."""
@@ -447,9 +444,7 @@ class CaseLLMRunner:
 
     def _stored(self, opened: _Opened, state: OperationState) -> OperationResult:
         """Return what a finished operation came to, from its last outcome file."""
-        path = outcome_path(opened.ophash, state.rounds_completed)
-        outcome = read_outcome(self._store.read_file(opened.head.case_id, path))
-        return _result(opened.head, state, outcome, reused=True)
+        return stored_result(self._store, opened.head, state)
 
     def _deferred(self, opened: _Opened, due_at: datetime) -> OperationResult:
         state = opened.state
@@ -465,32 +460,9 @@ class CaseLLMRunner:
 
     def _settle(self, head: PackageHead, ophash: str, after: OperationState) -> None:
         """Bring what is derived from the commit up to date."""
-        key = (head.case_id, ophash)
-        if after.status is OperationStatus.RETRY_PENDING and after.due_at is not None:
-            wait = (after.due_at - self._clock.now()).total_seconds()
-            self._remember(key, self._clock.monotonic() + wait)
-        else:
-            self._due.pop(key, None)
+        self._due.take((head.case_id, ophash), after)
         # The round is committed whatever becomes of what is derived from it. The intent stays
         # where the index could not be told, and the next start makes up for it.
         with suppress(StorageError):
             self._store.index.put(head)
             self._store.inflight.end(head.case_id, ophash)
-
-
-def _result(
-    head: PackageHead, state: OperationState, outcome: StoredOutcome, *, reused: bool = False
-) -> OperationResult:
-    return OperationResult(
-        status=ResultStatus(state.status.value),
-        case_id=head.case_id,
-        package_id=head.package_id,
-        operation_id=state.operation_id,
-        generation=head.generation,
-        rounds_completed=state.rounds_completed,
-        output=outcome.output,
-        error=state.error,
-        due_at=state.due_at,
-        outcome=outcome,
-        reused=reused,
-    )

@@ -16,7 +16,8 @@ from casework.gateway.errors import FailureKind
 from casework.gateway.llm_gateway import LLMGateway
 from casework.gateway.messages import LLMRequest, Message, Usage
 from casework.gateway.providers.scripted import Fail, Reply, ScriptedProvider, Step
-from casework.runner.case_runner import CaseLLMRunner, OperationResult
+from casework.runner.case_runner import CaseLLMRunner
+from casework.runner.operation_result import OperationResult
 from casework.strict_json import JSON, JSONObject
 
 SCHEMA: JSONObject = {

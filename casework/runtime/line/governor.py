@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import Final, Protocol
 
 from casework.gateway.plan import AnyOperationPlan
-from casework.runner.case_runner import OperationResult
+from casework.runner.operation_result import OperationResult
 from casework.runtime.line.work import Work
 
 UNBOUNDED: Final = 1_000_000

@@ -16,7 +16,7 @@ from casework.errors import StorageError
 from casework.gateway.clock import Clock
 from casework.gateway.plan import AnyOperationPlan
 from casework.gateway.privacy import judge
-from casework.runner.case_runner import OperationResult
+from casework.runner.operation_result import OperationResult
 from casework.runtime.line.budget import Caps
 from casework.runtime.line.budget_keeper import (
     MONEY,

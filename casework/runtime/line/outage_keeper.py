@@ -11,8 +11,8 @@ from casework.errors import StorageError
 from casework.gateway.clock import Clock, steady_time
 from casework.gateway.errors import FailureKind
 from casework.runner.calls import calls_of
-from casework.runner.case_runner import OperationResult
 from casework.runner.operation import ResultStatus
+from casework.runner.operation_result import OperationResult
 from casework.runtime.line.line_state import LineState
 from casework.runtime.line.outage import LinePhase, OutageRule, OutageWatch
 from casework.runtime.line.work import WorkKey

@@ -21,8 +21,8 @@ from casework.errors import (
 )
 from casework.gateway.clock import Clock
 from casework.runner.calls import calls_of, cut_off_starts
-from casework.runner.case_runner import OperationResult
 from casework.runner.operation import ResultStatus
+from casework.runner.operation_result import OperationResult
 from casework.runtime.line.claimant import ClaimTimes
 from casework.runtime.line.dispatcher import Ending, Tick
 from casework.runtime.line.governor import Hold, HoldReason

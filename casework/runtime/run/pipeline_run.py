@@ -14,9 +14,9 @@ from casework.checkpoints.index_rows import IndexedOperation
 from casework.checkpoints.inflight import Intent
 from casework.errors import LimitReached
 from casework.gateway.plan import AnyOperationPlan
-from casework.runner.case_runner import OperationResult
 from casework.runner.operation import ResultStatus
 from casework.runner.operation_ids import pipeline_id
+from casework.runner.operation_result import OperationResult
 from casework.runner.pipeline import Pipeline
 from casework.runtime.line.claimant import Claimant, new_worker
 from casework.runtime.line.due_queue import DueQueue

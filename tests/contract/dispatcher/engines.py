@@ -14,8 +14,8 @@ from casework.errors import LockBusy, StaleGeneration
 from casework.gateway.clock import MANUAL_START, ManualClock
 from casework.gateway.messages import ProviderCall
 from casework.gateway.providers.scripted import Computed, Step
-from casework.runner.case_runner import OperationResult
 from casework.runner.operation import ResultStatus
+from casework.runner.operation_result import OperationResult
 from casework.runtime.line.claimant import Claimant, ClaimTimes, new_worker
 from casework.runtime.line.dispatcher import Dispatcher, Ending, Perform, Tick
 from casework.runtime.line.due_queue import DueQueue

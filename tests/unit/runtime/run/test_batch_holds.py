@@ -6,7 +6,7 @@ import asyncio
 
 from casework.gateway.plan import AnyOperationPlan
 from casework.gateway.providers.scripted import Reply
-from casework.runner.case_runner import OperationResult
+from casework.runner.operation_result import OperationResult
 from casework.runtime.line.governor import Hold, HoldReason
 from casework.runtime.line.work import Work
 from casework.runtime.run.batch import BatchEnd, BatchOptions

@@ -22,7 +22,7 @@ from casework.gateway.errors import FailureKind
 from casework.gateway.llm_gateway import LLMGateway
 from casework.gateway.messages import ProviderCall
 from casework.gateway.providers.scripted import Computed, Fail, Reply, Step
-from casework.runner.case_runner import OperationResult
+from casework.runner.operation_result import OperationResult
 from casework.runner.pipeline import Pipeline
 from casework.runtime.line.governor import Hold
 from casework.runtime.line.work import Work
