@@ -35,14 +35,21 @@ STOREYS = ("line", "run", "views", "cli")
 PROMPTS_MAY_USE = {"casework.gateway.messages", "casework.config.privacy_profile"}
 
 DOORS: dict[str, set[str]] = {
-    "aiohttp": {"gateway/transport.py"},
+    "aiohappyeyeballs": {"gateway/connection_pool.py"},
     "apscheduler": {"runtime/line/clock_ticks.py"},
     "backports": {"gateway/content_encodings.py"},
     "brotli": {"gateway/content_encodings.py"},
     "compression": {"gateway/content_encodings.py"},
     "filelock": {"checkpoints/locks.py"},
+    "httptools": {"gateway/http_connection.py"},
     "jsonschema": {"gateway/validation.py"},
     "jsonschema_rs": {"gateway/validation.py"},
+    "msgspec": {
+        "gateway/chat/json_members.py",
+        "gateway/chat/wire_shapes.py",
+        "gateway/embeddings/vectors.py",
+        "runtime/http/request_log.py",
+    },
     "pyarrow": {"runner/parquet_table.py"},
     "pypdf": {"runner/documents/pdf_text.py"},
     "referencing": {"gateway/validation.py"},
@@ -63,6 +70,7 @@ HEAVY = {
     "filelock",
     "jsonschema",
     "jsonschema_rs",
+    "msgspec",
     "playwright",
     "pyarrow",
     "pydantic",

@@ -1,0 +1,135 @@
+"""Which tool call a fragment belongs to, whatever numbers a server gives it.
+
+Servers number every call 0, begin at 1, leave the number out, name the call again in each fragment
+or by another name each time. A fragment belongs to the call of its id; else, where it names no
+tool, to the latest call of its number; else it begins a call. Calls are numbered from 0 in the
+order in which they began, and only the fragment that begins one names it, since clients join what
+they are told twice.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from casework.gateway.chat.completion import malformed, object_in, put_function_right
+from casework.gateway.chat.json_members import (
+    Members,
+    Raw,
+    digest_of,
+    integer_or_none,
+    is_list,
+    is_object,
+    is_text,
+    items_of,
+    raw,
+    text_or_none,
+)
+
+CALLS_MAX: Final = 1024
+"""Most tool calls in one answer."""
+
+_EMPTY_TEXT: Final = Raw(b'""')
+
+
+class ToolCallIndexes:
+    """The tool calls of one answer, as far as its stream has come."""
+
+    def __init__(self) -> None:
+        self._names: list[str | None] = []
+        self._by_id: dict[str, int] = {}
+        self._by_number: dict[int, int] = {}
+
+    def __len__(self) -> int:
+        """Return how many calls have begun."""
+        return len(self._names)
+
+    def place(
+        self, *, call_id: str | None, number: int | None, name: str | None, met: set[int]
+    ) -> tuple[int, bool]:
+        """Return the index of the call that a fragment belongs to, and whether it begins it.
+
+        Args:
+            call_id: As the server gave it.
+            number: The server's own index.
+            name: The tool's name.
+            met: Calls that earlier fragments of the same chunk belong to; grows.
+
+        Raises:
+            ProviderFailure: There are too many calls.
+        """
+        index = self._known(call_id, number, name, met)
+        begins = index is None
+        if index is None:
+            index = len(self._names)
+            if index >= CALLS_MAX:
+                raise malformed()
+            self._names.append(name)
+            if number is not None:
+                self._by_number[number] = index
+        if number is not None:
+            self._by_number.setdefault(number, index)
+        if call_id and begins:
+            self._by_id[call_id] = index
+        met.add(index)
+        return index, begins
+
+    def _known(
+        self, call_id: str | None, number: int | None, name: str | None, met: set[int]
+    ) -> int | None:
+        by_number = None if number is None else self._by_number.get(number)
+        if call_id:
+            by_id = self._by_id.get(call_id)
+            return by_id if by_id is not None or name else by_number
+        if by_number is not None:
+            another = name and (name != self._names[by_number] or by_number in met)
+            return None if another else by_number
+        return None if name or not self._names else len(self._names) - 1
+
+
+def renumbered(value: Raw, calls: ToolCallIndexes, seed: bytes) -> Raw:
+    """Return a chunk's fragments of tool calls with the indexes that a client can rely on.
+
+    Args:
+        value: The fragments, as the server sent them.
+        calls: What began before; grows.
+        seed: What ids are made of that the server forgot to give.
+
+    Raises:
+        ProviderFailure: They are no fragments.
+    """
+    if not is_list(value):
+        raise malformed()
+    met: set[int] = set()
+    return raw([raw(_fragment(object_in(item), calls, seed, met)) for item in items_of(value)])
+
+
+def _fragment(fragment: Members, calls: ToolCallIndexes, seed: bytes, met: set[int]) -> Members:
+    custom = text_or_none(fragment.get("type")) == "custom"
+    spoken = fragment.get("custom" if custom else "function")
+    function = object_in(spoken) if is_object(spoken) else None
+    name = text_or_none(function.get("name")) if function is not None else None
+    call_id = text_or_none(fragment.get("id"))
+    index, begins = calls.place(
+        call_id=call_id, number=integer_or_none(fragment.get("index")), name=name or None, met=met
+    )
+    if begins:
+        if not call_id:
+            fragment["id"] = raw(f"call_{digest_of(seed, b'%d' % index)}")
+        if not custom:
+            fragment["type"] = raw("function")
+            function = function if function is not None else {}
+            if not is_text(function.get("name")):
+                function["name"] = _EMPTY_TEXT
+    else:
+        fragment.pop("id", None)
+        fragment.pop("type", None)
+        if function is not None:
+            function.pop("name", None)
+    if not custom:
+        fragment.pop("function", None)
+        if function is not None:
+            put_function_right(function, missing_arguments=_EMPTY_TEXT)
+            fragment["function"] = raw(function)
+    elif function is not None:
+        fragment["custom"] = raw(function)
+    return {"index": raw(index)} | fragment | {"index": raw(index)}

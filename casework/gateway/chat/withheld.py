@@ -1,0 +1,66 @@
+"""Members of a request that no server is sent: they choose a destination or carry a credential.
+
+Gateways of many kinds read such members from the body, and a server may be a gateway itself. The
+names of the next address, of other models to fall back to, of keys and of headers are the
+configuration's alone. A name that some server reads in another case counts as the same name.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+PRIVACY_MEMBER: Final = "privacy_profile"
+
+NAME_CHARACTERS_MAX: Final = 64
+"""Longest name that is told to the client."""
+
+FAMILIAR: Final = frozenset(
+    {
+        "messages", "audio", "frequency_penalty", "function_call", "functions", "logit_bias",
+        "logprobs", "max_completion_tokens", "max_tokens", "metadata", "modalities", "n",
+        "parallel_tool_calls", "prediction", "presence_penalty", "prompt_cache_key",
+        "reasoning_effort", "response_format", "safety_identifier", "seed", "service_tier", "stop",
+        "store", "temperature", "tool_choice", "tools", "top_logprobs", "top_p", "user",
+        "verbosity", "web_search_options",
+    }
+)  # fmt: skip
+"""Members that OpenAI documents, and that choose no destination."""
+
+_OURS: Final = frozenset({"model", "stream", "stream_options", PRIVACY_MEMBER})
+_DESTINATIONS: Final = frozenset(
+    {
+        "api_base", "api_type", "api_version", "base_url", "bootstrap_host", "bootstrap_port",
+        "callback_url", "custom_llm_provider", "data_sources", "datasources", "deployment_id",
+        "extra_body", "extra_query", "kv_transfer_params", "organization", "proxies", "proxy",
+        "router_settings_override", "tenant_id", "user_config", "webhook_url",
+    }
+)  # fmt: skip
+_OTHER_MODELS: Final = frozenset(
+    {
+        "content_policy_fallbacks", "context_window_fallbacks", "default_fallbacks", "fallbacks",
+        "model_list", "models", "route",
+    }
+)  # fmt: skip
+_CREDENTIALS: Final = frozenset(
+    {
+        "api_key", "apikey", "authorization", "client_id", "client_secret", "credentials",
+        "extra_headers", "headers", "password", "secret", "token",
+    }
+)  # fmt: skip
+_NEVER: Final = _OURS | _DESTINATIONS | _OTHER_MODELS | _CREDENTIALS
+_FAMILIES: Final = ("aws_", "azure_", "langfuse_", "langsmith_", "litellm_", "vertex_", "watsonx_")
+_KINDS: Final = (
+    "_access_key", "_access_token", "_api_base", "_api_key", "_auth_token", "_base_url",
+    "_credentials", "_endpoint", "_password", "_secret", "_secret_key",
+)  # fmt: skip
+
+
+def is_withheld(name: str) -> bool:
+    """Tell whether a member is never passed on, whatever its value."""
+    folded = name.casefold().replace("-", "_")
+    return folded in _NEVER or folded.startswith(_FAMILIES) or folded.endswith(_KINDS)
+
+
+def shown(name: str) -> str:
+    """Return as much of a member's name as the client is told."""
+    return name[:NAME_CHARACTERS_MAX]
