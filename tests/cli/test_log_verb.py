@@ -1,9 +1,13 @@
-"""The failure log as a person asks for it."""
+"""The failure log and the request log as a person asks for them."""
 
 from __future__ import annotations
 
 import pytest
 
+from casework.facade.request_line import FailedAttempt, RequestLine
+from casework.gateway.clock import ManualClock
+from casework.runtime.http import request_log
+from casework.runtime.http.request_log import open_request_log
 from tests.support.command_line import DOWN, YES, CommandLine, write_script
 
 
@@ -71,3 +75,57 @@ def test_a_number_of_lines_that_is_none_is_refused(cli: CommandLine, number: str
     """However many digits it has."""
     ran = cli("logs", "--lines", number)
     assert (2, True) == (ran.code, "[usage]" in ran.err)
+
+
+@pytest.fixture
+def served(cli: CommandLine, monkeypatch: pytest.MonkeyPatch) -> CommandLine:
+    """Give a project in which three requests were served, and the log had room for two."""
+    monkeypatch.setattr(request_log, "LINES_MAX", 2)
+    monkeypatch.setattr(request_log, "BATCH_SECONDS", 60.0)
+    clock = ManualClock()
+    log = open_request_log(cli.project / "runtime", clock)
+    for number, status in enumerate((200, 502, 200)):
+        log.take(
+            RequestLine(
+                request_id=f"req_{number}",
+                at=clock.now(),
+                client="web",
+                route="chat_completions",
+                status=status,
+                elapsed_ms=1.5,
+                asked_model="auto\x1b[2J",
+                failures=(FailedAttempt("desk", "http_5xx", 503),) * number,
+            )
+        )
+        clock.advance(60)
+    log.close()
+    return cli
+
+
+def test_requests_are_listed_as_they_were_written(served: CommandLine) -> None:
+    """One line for each, and one for those that were lost; no name moves the cursor."""
+    lines = served("logs", "--requests", "--json").lines()
+    assert ["request", "request", "lines_lost"] == [line["event"] for line in lines]
+    text = served("logs", "--requests").out.splitlines()
+    assert ["time", "client", "route", "model", "provider", "status", "code", "ms", "failed"] == (
+        text[0].lower().split()
+    )
+    assert "desk: http_5xx (503)" in text[2]
+    assert "1 line lost" in text[3]
+    assert "\x1b" not in "".join(text)
+
+
+def test_requests_can_be_chosen_too(served: CommandLine) -> None:
+    """By event, by time, and the newest; a case is no part of them."""
+    everything = served("logs", "--requests", "--json").lines()
+    requests = served("logs", "--requests", "--event", "request", "--json").lines()
+    assert everything[:2] == requests
+    newest = served("logs", "--requests", "--since", "2026-01-01T10:00:30Z", "-n", "2", "--json")
+    assert everything[1:] == newest.lines()
+    ran = served("logs", "--requests", "--case", "a.txt")
+    assert (2, True) == (ran.code, "[bad_options]" in ran.err)
+
+
+def test_a_project_that_served_nobody_has_no_requests(failed: CommandLine) -> None:
+    """Its failures stand in the other log."""
+    assert (0, "") == (failed("logs", "--requests").code, failed("logs", "--requests").out)

@@ -107,7 +107,10 @@ class RequestLog:
         self._thread.join(CLOSE_SECONDS)
 
     def write(self) -> bool:
-        """Write what waits, and tell whether the disk took it; the thread's work, and its alone."""
+        """Write a batch, and further ones that are full; tell whether the disk took them.
+
+        It is the thread's work, and its alone.
+        """
         while True:
             if not self._unwritten:
                 self._unwritten = self._batch()

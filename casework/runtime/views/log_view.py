@@ -11,7 +11,7 @@ from typing import Final, TypeAlias
 from casework.runner.failure_log_reader import LogLine
 from casework.runtime.http.request_log import LINES_LOST
 from casework.runtime.views import phrases
-from casework.strict_json import JSON
+from casework.strict_json import JSON, integer_or_none
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +52,7 @@ def _failure(line: LogLine) -> tuple[str, ...]:
 def _request(line: LogLine) -> tuple[str, ...]:
     """Return a request's line; one about lost lines says how many in the place of the route."""
     if line.event == LINES_LOST:
-        lost = f"{line.fields.get('lines')} lines lost"
+        lost = f"{phrases.plural(integer_or_none(line.fields.get('lines')) or 0, 'line')} lost"
         return (phrases.local_time(line.at), "-", lost, *("-" for _ in REQUESTS[0][3:]))
     names = ("client", "route", "asked_model", "provider", "status", "code", "elapsed_ms")
     failures = line.fields.get("failures")
