@@ -45,8 +45,11 @@ DOORS: dict[str, set[str]] = {
     "jsonschema": {"gateway/validation.py"},
     "jsonschema_rs": {"gateway/validation.py"},
     "msgspec": {
+        "facade/request_line.py",
         "gateway/chat/json_members.py",
         "gateway/chat/wire_shapes.py",
+        "gateway/embeddings/answers.py",
+        "gateway/embeddings/request.py",
         "gateway/embeddings/vectors.py",
         "runtime/http/request_log.py",
     },
