@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from decimal import Decimal
+from random import random
 from types import TracebackType
 from typing import Final, Self, TypeVar
 
@@ -14,9 +15,17 @@ from casework.config.privacy_profile import PrivacyProfile
 from casework.config.providers import ProviderConfig
 from casework.errors import ConfigurationError, InvalidRequest
 from casework.gateway.call_gate import CallGate, OpenGate
+from casework.gateway.catalogue import Catalogue
+from casework.gateway.chat.answers import ChatAnswer
+from casework.gateway.chat.request import ChatRequest
+from casework.gateway.chat.streams import ChatStream
 from casework.gateway.clock import Clock, SystemClock
 from casework.gateway.credentials import credentials_for
+from casework.gateway.embeddings.answers import EmbeddingAnswer
+from casework.gateway.embeddings.request import EmbeddingRequest
 from casework.gateway.health import ProviderHealth
+from casework.gateway.interactive import Desk
+from casework.gateway.interactive_rounds import InteractiveRounds
 from casework.gateway.messages import (
     PARAMETERS,
     Credential,
@@ -26,7 +35,8 @@ from casework.gateway.messages import (
     ProviderReply,
     bytes_of,
 )
-from casework.gateway.outcomes import Answered, Attempt, RoundOutcome, RoundSucceeded
+from casework.gateway.outcomes import Answered, Attempt, RoundOutcome, RoundSucceeded, Walked
+from casework.gateway.outlook import Outlook
 from casework.gateway.plan import (
     Accepted,
     CasePlan,
@@ -41,6 +51,7 @@ from casework.gateway.providers import BUILT_IN
 from casework.gateway.providers.provider import LLMProvider, ProviderFactory
 from casework.gateway.reask import asked_again
 from casework.gateway.round import walk_round
+from casework.gateway.scope import Scope
 from casework.gateway.validation import AcceptedAnswer, CompiledSchema, compile_schema, judge_reply
 from casework.strict_json import JSON, JSONObject, sha256_hex
 
@@ -62,6 +73,7 @@ class LLMGateway:
         clock: The time; another one in tests.
         environ: Where ``api_key_env`` names are looked up; the process environment by default.
         gate: What lets calls through; without one there are no limits.
+        chance: From 0 to 1, to spread repeats.
 
     Raises:
         ConfigurationError: An enabled provider names an adapter that nobody registered.
@@ -75,6 +87,7 @@ class LLMGateway:
         clock: Clock | None = None,
         environ: Mapping[str, str] | None = None,
         gate: CallGate | None = None,
+        chance: Callable[[], float] = random,
     ) -> None:
         self.config = config
         self.clock: Clock = clock or SystemClock()
@@ -85,6 +98,22 @@ class LLMGateway:
         self._adapters: dict[str, LLMProvider] = {}
         self._file_digests: dict[str, str] = {}
         self._turns: dict[str, int] = {}
+        self.interactive = InteractiveRounds(
+            Desk(config, self.clock, chance, self._keys_in_turn),
+            self._adapter,
+            gate=self._gate,
+            health=self.health,
+        )
+        """Rounds for clients who wait."""
+        self.catalogue = Catalogue(config, self.clock, adapter_of=self._adapter, keys_of=self._keys)
+        """Which models the providers have."""
+        self.outlook = Outlook(
+            Desk(config, self.clock, chance, self._keys),
+            self.interactive,
+            health=self.health,
+            catalogue=self.catalogue,
+        )
+        """What rounds would do."""
         for provider in config.enabled_providers:
             if provider.adapter not in self._factories:
                 raise ConfigurationError(
@@ -110,7 +139,7 @@ class LLMGateway:
         _check_parameters(request)
         schema = compile_schema(request.output_schema, engine=self.config.validation.engine)
         eligible = self._eligible(request)
-        credentials = {p.id: self._lend(p) for p in eligible}
+        credentials = {p.id: self._keys_in_turn(p)[0] for p in eligible}
         limits, retry = request.limits, self.config.retry
         return OperationPlan(
             targets=tuple(self._target(p, credentials[p.id], request) for p in eligible),
@@ -170,6 +199,24 @@ class LLMGateway:
             validator=chosen.validator,
         )
 
+    async def complete(self, request: ChatRequest, scope: Scope) -> Walked[ChatAnswer]:
+        """Walk one round for a client who waits; see :meth:`InteractiveRounds.complete`."""
+        return await self.interactive.complete(request, scope)
+
+    async def stream(self, request: ChatRequest, scope: Scope) -> Walked[ChatStream]:
+        """Walk one round for a stream; see :meth:`InteractiveRounds.stream`."""
+        return await self.interactive.stream(request, scope)
+
+    async def embed(
+        self, request: EmbeddingRequest, scope: Scope, *, client: str | None = None
+    ) -> Walked[EmbeddingAnswer]:
+        """Return vectors; see :meth:`InteractiveRounds.embed`."""
+        return await self.interactive.embed(request, scope, client=client)
+
+    async def maintain(self) -> None:
+        """Ask the providers which models they have, once; whoever does not say is left as known."""
+        await self.catalogue.discover(self.interactive.know)
+
     def effective_profile(self, request: LLMRequest) -> PrivacyProfile:
         """Return the narrower of the configured profile and the request's own."""
         return self.config.privacy_profile.narrowed_by(request.privacy_profile)
@@ -206,9 +253,6 @@ class LLMGateway:
     def _target(
         self, provider: ProviderConfig, credential: Credential | None, request: LLMRequest
     ) -> Target[ProviderCall, ProviderReply]:
-        adapter = self._adapters.get(provider.id)
-        if adapter is None:
-            adapter = self._adapters[provider.id] = self._factories[provider.adapter](provider)
         call = ProviderCall(
             model=provider.model,
             messages=request.messages,
@@ -221,7 +265,7 @@ class LLMGateway:
         return Target(
             provider=provider,
             model=provider.model,
-            ask=adapter.complete,
+            ask=self._adapter(provider).complete,
             credential=credential,
             call=call,
             currency=self.config.cost.currency,
@@ -229,14 +273,24 @@ class LLMGateway:
             tokens_max=tokens_max if isinstance(tokens_max, int) else None,
         )
 
-    def _lend(self, provider: ProviderConfig) -> Credential | None:
-        """Lend the provider's keys in turn, so that each is used equally often."""
-        keys = credentials_for(provider, self._environ)
-        if not keys:
-            return None
-        turn = self._turns.get(provider.id, 0)
+    def _adapter(self, provider: ProviderConfig) -> LLMProvider:
+        adapter = self._adapters.get(provider.id)
+        if adapter is None:
+            adapter = self._adapters[provider.id] = self._factories[provider.adapter](provider)
+        return adapter
+
+    def _keys(self, provider: ProviderConfig) -> tuple[Credential | None, ...]:
+        """Return the provider's keys in configured order; one None where it needs none."""
+        return credentials_for(provider, self._environ) or (None,)
+
+    def _keys_in_turn(self, provider: ProviderConfig) -> tuple[Credential | None, ...]:
+        """Return the provider's keys, each time another one first, so that all are used alike."""
+        if not provider.api_key_env:
+            return (None,)
+        keys = self._keys(provider)
+        turn = self._turns.get(provider.id, 0) % len(keys)
         self._turns[provider.id] = turn + 1
-        return keys[turn % len(keys)]
+        return keys[turn:] + keys[:turn]
 
     def _configuration(
         self, eligible: tuple[ProviderConfig, ...], request: LLMRequest

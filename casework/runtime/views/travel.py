@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from casework.config.privacy_profile import ProviderClass
-from casework.gateway.privacy import Eligibility
+from casework.gateway.privacy import Eligibility, EligibilityReason
 from casework.strict_json import JSONObject
 
 NO_MODEL: frozenset[str] = frozenset({"rules"})
@@ -28,6 +28,16 @@ def asked_in_order(verdicts: Iterable[Eligibility]) -> str:
     """Name who is asked, in order."""
     names = [provider_label(v) for v in verdicts if v.eligible]
     return ", then ".join(names) if names else "nobody"
+
+
+def excluded_sentence(verdicts: Iterable[Eligibility]) -> str:
+    """Say which enabled providers the profile excludes; empty where it excludes nobody."""
+    names = [
+        f"{verdict.provider.id} ({verdict.provider.provider_class.value})"
+        for verdict in verdicts
+        if verdict.reason is EligibilityReason.PRIVACY_PROFILE
+    ]
+    return f"configured, and excluded by the profile: {', '.join(names)}" if names else ""
 
 
 def provider_label(verdict: Eligibility) -> str:

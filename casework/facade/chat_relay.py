@@ -1,0 +1,116 @@
+"""Relaying a stream: begin when the first sound chunk is there, keep alive, end as it ended."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+from casework.config.serving import InteractiveConfig
+from casework.errors import StreamInterrupted
+from casework.facade.disclosure import Disclosure
+from casework.facade.endpoint import Visit
+from casework.facade.errors import reply_to_failed_round, reply_to_interruption
+from casework.facade.exchange import Exchange, Refused
+from casework.facade.presence import Ended
+from casework.gateway.chat.request import ChatRequest
+from casework.gateway.chat.streams import ChatStream
+from casework.gateway.llm_gateway import LLMGateway
+from casework.gateway.outcomes import Answered
+from casework.gateway.scope import Scope
+
+COMMENT: Final = b": keep-alive\n\n"
+"""Says nothing; every reader of events passes over it."""
+
+
+async def relay(
+    visit: Visit,
+    gateway: LLMGateway,
+    request: ChatRequest,
+    *,
+    scope: Scope,
+    disclosure: Disclosure,
+) -> None:
+    """Walk a round for a stream and pass it on, event by event, as fast as the client takes them.
+
+    Raises:
+        Refused: There is no stream, or it broke off.
+    """
+    exchange, begun = visit.exchange, gateway.clock.monotonic()
+    heartbeat = Heartbeat(visit, gateway.config.interactive)
+    try:
+        walked = await gateway.stream(request, scope)
+        visit.told.take(walked)
+        if not isinstance(walked, Answered):
+            raise Refused(reply_to_failed_round(walked))
+        stream = walked.answer
+        try:
+            if not exchange.begun:
+                withheld = (*request.withheld, *stream.dropped)
+                headers = disclosure.headers(walked, withheld=withheld, begun=begun)
+                await exchange.begin_events(headers)
+            await _pass_on(stream, exchange, heartbeat)
+        finally:
+            visit.told.usage = stream.usage
+            await stream.aclose()
+    finally:
+        heartbeat.stop()
+
+
+async def _pass_on(stream: ChatStream, exchange: Exchange, heartbeat: Heartbeat) -> None:
+    try:
+        async for piece in stream.pieces():
+            heartbeat.sending = True
+            await exchange.piece(piece)
+            heartbeat.sent()
+    except StreamInterrupted as error:
+        raise Refused(reply_to_interruption(error)) from None
+    await exchange.end()
+
+
+class Heartbeat:
+    """Sends a comment where nothing was sent for a while, and notices a client that takes nothing.
+
+    Args:
+        visit: Whose reply it is.
+        config: How long a while is.
+    """
+
+    def __init__(self, visit: Visit, config: InteractiveConfig) -> None:
+        self._visit = visit
+        self._exchange = visit.exchange
+        self._seconds = config.keepalive_seconds
+        self._stall_seconds = config.idle_seconds
+        self._loop = asyncio.get_running_loop()
+        self._last = self._loop.time()
+        self._comment: asyncio.Task[None] | None = None
+        self._timer = self._loop.call_later(config.first_keepalive_seconds, self._beat)
+        self.sending = False
+        """Whether a piece is being sent right now."""
+
+    def sent(self) -> None:
+        """Take note that a piece was taken by the client."""
+        self.sending = False
+        self._last = self._loop.time()
+
+    def stop(self) -> None:
+        """Send nothing more."""
+        self._timer.cancel()
+        if self._comment is not None:
+            self._comment.cancel()
+
+    def _beat(self) -> None:
+        silence = self._loop.time() - self._last
+        commenting = self._comment is not None and not self._comment.done()
+        if self.sending or commenting:
+            if silence >= self._stall_seconds and self._visit.presence is not None:
+                self._visit.presence.end(Ended.CLIENT_STALLED)
+        elif silence >= self._seconds:
+            self._comment = self._loop.create_task(self._say())
+        wait = self._seconds - silence if silence < self._seconds else self._seconds
+        self._timer = self._loop.call_later(wait, self._beat)
+
+    async def _say(self) -> None:
+        if not self._exchange.begun:
+            await self._exchange.begin_events([])
+        await self._exchange.piece(COMMENT)
+        self._last = self._loop.time()

@@ -1,0 +1,116 @@
+"""``POST /v1/chat/completions``: a whole answer, or a stream of chunks."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+from casework.config.gateway_config import GatewayConfig
+from casework.config.privacy_profile import PrivacyProfile
+from casework.errors import InvalidRequest
+from casework.facade.chat_relay import relay
+from casework.facade.disclosure import Disclosure
+from casework.facade.endpoint import Visit
+from casework.facade.errors import reply_to_failed_round
+from casework.facade.exchange import Refused
+from casework.facade.open_requests import OpenRequests
+from casework.gateway.chat.request import read_chat_request
+from casework.gateway.llm_gateway import LLMGateway
+from casework.gateway.outcomes import Answered
+from casework.gateway.scope import Scope
+
+PRIVACY_HEADER = b"x-casework-privacy-profile"
+DEADLINE_HEADER = b"x-casework-deadline-seconds"
+
+
+class ChatRoute:
+    """Answers chat requests by rounds of the gateway.
+
+    Args:
+        gateway: Who walks the rounds.
+        open_requests: Under whose watch the work is done.
+    """
+
+    def __init__(self, gateway: LLMGateway, open_requests: OpenRequests) -> None:
+        self._gateway = gateway
+        self._config: GatewayConfig = gateway.config
+        self._open_requests = open_requests
+        self._disclosure = Disclosure(shown=gateway.config.serve.disclose, clock=gateway.clock)
+
+    async def serve(self, visit: Visit) -> None:
+        """Serve one request.
+
+        Raises:
+            Refused: There is no answer, and the client is told why.
+            CaseworkError: The request cannot be asked as it stands.
+        """
+        exchange, begun = visit.exchange, self._gateway.clock.monotonic()
+        body = await exchange.body(self._config.serve.request_bytes_max)
+        request = read_chat_request(body, engine=self._config.validation.engine)
+        visit.told.model, visit.told.stream = request.model, request.stream
+        scope = scope_of(visit, request.privacy_profile)
+        visit.watched_by(self._open_requests)
+        if request.stream:
+            await relay(visit, self._gateway, request, scope=scope, disclosure=self._disclosure)
+            return
+        walked = await self._gateway.complete(request, scope)
+        visit.told.take(walked)
+        if not isinstance(walked, Answered):
+            raise Refused(reply_to_failed_round(walked))
+        headers = self._disclosure.headers(
+            walked, withheld=(*request.withheld, *walked.answer.dropped), begun=begun
+        )
+        await exchange.reply(200, walked.answer.body(request.model), headers)
+
+
+def scope_of(visit: Visit, body_profile: PrivacyProfile | None) -> Scope:
+    """Return what the request may reach: the narrowest of key, header and body.
+
+    Raises:
+        InvalidRequest: A header cannot be read.
+    """
+    headers, scope = visit.exchange.headers, visit.client.scope
+    named = headers.get(PRIVACY_HEADER)
+    seconds = headers.get(DEADLINE_HEADER)
+    if named is None and seconds is None and body_profile is None:
+        return scope
+    profile = narrowest(scope.profile, body_profile)
+    if named is not None:
+        profile = narrowest(profile, _profile(named))
+    return replace(
+        scope,
+        profile=profile,
+        deadline_seconds=None if seconds is None else _seconds(seconds),
+    )
+
+
+def narrowest(first: PrivacyProfile | None, second: PrivacyProfile | None) -> PrivacyProfile | None:
+    """Return the narrower of two profiles, either of which may be unnamed."""
+    return second if first is None else first.narrowed_by(second)
+
+
+def _profile(value: bytes) -> PrivacyProfile:
+    try:
+        return PrivacyProfile(value.decode("ascii").strip())
+    except ValueError:
+        raise InvalidRequest(
+            "the header names no privacy profile",
+            code="invalid_header",
+            where=PRIVACY_HEADER.decode(),
+            remedy=f"use one of {', '.join(PrivacyProfile)}",
+        ) from None
+
+
+def _seconds(value: bytes) -> float:
+    try:
+        seconds = float(value)
+    except ValueError:
+        seconds = math.nan
+    if not 0 < seconds < math.inf:
+        raise InvalidRequest(
+            "the header holds no positive number of seconds",
+            code="invalid_header",
+            where=DEADLINE_HEADER.decode(),
+            remedy="write it like 2.5",
+        )
+    return seconds

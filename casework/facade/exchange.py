@@ -1,0 +1,154 @@
+"""One request and its reply, over the server's two channels."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final, TypeAlias
+
+from casework.facade.errors import ErrorReply
+from casework.facade.presence import Receive
+
+Send: TypeAlias = Callable[[Mapping[str, Any]], Awaitable[None]]
+Header: TypeAlias = tuple[bytes, bytes]
+
+JSON_TYPE: Final = b"application/json"
+_REQUEST_ID: Final = re.compile(rb"[A-Za-z0-9._-]{1,64}")
+
+
+class Refused(Exception):
+    """The request gets this reply and no other; caught in one place."""
+
+    def __init__(self, reply: ErrorReply) -> None:
+        super().__init__(reply.code)
+        self.reply = reply
+
+
+class ClientGone(Exception):
+    """The client left before its request was read."""
+
+
+class Exchange:
+    """What one request holds, and the means to reply.
+
+    Args:
+        scope: As the server gives it.
+        receive: The channel of the body and of the client's leave.
+        send: The channel of the reply.
+        fallback_id: The request's id where the client names none that is safe.
+    """
+
+    __slots__ = ("begun", "headers", "method", "path", "receive", "request_id", "send", "status")
+
+    def __init__(
+        self, scope: Mapping[str, Any], receive: Receive, send: Send, *, fallback_id: str
+    ) -> None:
+        self.headers: Mapping[bytes, bytes] = dict(scope["headers"])
+        self.method: str = scope["method"]
+        self.path: str = scope["path"]
+        self.receive = receive
+        self.send = send
+        named = self.headers.get(b"x-request-id")
+        safe = named is not None and _REQUEST_ID.fullmatch(named)
+        self.request_id = named.decode() if named is not None and safe else fallback_id
+        self.status = 0
+        """What was replied; 0 until a reply has begun."""
+        self.begun = False
+
+    async def body(self, bytes_max: int) -> bytes:
+        """Read the whole body, whether its length was announced or not.
+
+        Raises:
+            Refused: It is longer than allowed (413).
+            ClientGone: The client left before its end.
+        """
+        announced = self.headers.get(b"content-length", b"0")
+        if announced.isdigit() and int(announced) > bytes_max:
+            raise Refused(_too_long(bytes_max))
+        message = await self.receive()
+        if message["type"] == "http.request" and not message.get("more_body"):
+            return self._within(message.get("body", b""), bytes_max)
+        parts: list[bytes] = []
+        size = 0
+        while message["type"] == "http.request":
+            part = message.get("body", b"")
+            size += len(part)
+            if size > bytes_max:
+                raise Refused(_too_long(bytes_max))
+            parts.append(part)
+            if not message.get("more_body"):
+                return b"".join(parts)
+            message = await self.receive()
+        raise ClientGone
+
+    async def reply(
+        self,
+        status: int,
+        body: bytes,
+        headers: list[Header] | None = None,
+        *,
+        content_type: bytes = JSON_TYPE,
+    ) -> None:
+        """Send a whole reply."""
+        await self._start(
+            status,
+            [
+                (b"content-type", content_type),
+                (b"content-length", b"%d" % len(body)),
+                (b"x-request-id", self.request_id.encode()),
+                *(headers or ()),
+            ],
+        )
+        await self.send({"type": "http.response.body", "body": body})
+
+    async def reply_json(self, value: object, headers: list[Header] | None = None) -> None:
+        """Send a value as JSON."""
+        body = json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
+        await self.reply(200, body, headers)
+
+    async def refuse(self, reply: ErrorReply) -> None:
+        """Send an error, whole."""
+        headers = reply.headers()
+        if reply.status in {413, 503}:
+            headers.append((b"connection", b"close"))
+        await self.reply(reply.status, reply.body(self.request_id), headers)
+
+    async def begin_events(self, headers: list[Header]) -> None:
+        """Begin a reply that is a stream of events."""
+        await self._start(
+            200,
+            [
+                (b"content-type", b"text/event-stream; charset=utf-8"),
+                (b"cache-control", b"no-cache"),
+                (b"x-accel-buffering", b"no"),
+                (b"x-request-id", self.request_id.encode()),
+                *headers,
+            ],
+        )
+
+    async def piece(self, piece: bytes) -> None:
+        """Send a piece of a stream; waits while the client takes nothing."""
+        await self.send({"type": "http.response.body", "body": piece, "more_body": True})
+
+    async def end(self) -> None:
+        """End a stream."""
+        await self.send({"type": "http.response.body", "body": b""})
+
+    async def _start(self, status: int, headers: list[Header]) -> None:
+        self.begun, self.status = True, status
+        await self.send({"type": "http.response.start", "status": status, "headers": headers})
+
+    @staticmethod
+    def _within(body: bytes, bytes_max: int) -> bytes:
+        if len(body) > bytes_max:
+            raise Refused(_too_long(bytes_max))
+        return body
+
+
+def _too_long(bytes_max: int) -> ErrorReply:
+    return ErrorReply(
+        413,
+        f"the body is longer than {bytes_max} bytes; send less, or raise [serve] max_request_bytes",
+        "request_too_large",
+    )

@@ -1,0 +1,80 @@
+"""What a route finds out about a request, gathered for its line in the log."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TypeVar
+
+from casework.facade.request_line import FailedAttempt, RequestLine
+from casework.gateway.messages import Cost, Usage
+from casework.gateway.outcomes import Answered, Attempt, RoundErred, Served, Walked
+
+A = TypeVar("A")
+
+
+@dataclass(slots=True)
+class Told:
+    """Grows while a request is served; unknown is None."""
+
+    client: str | None = None
+    model: str | None = None
+    """As the client asked for it."""
+    stream: bool = False
+    client_left: bool = False
+    policy: str | None = None
+    served: Served | None = None
+    """The call that answered, or ended the round."""
+    attempts: tuple[Attempt, ...] = ()
+    """Calls that failed before it."""
+    usage: Usage | None = None
+    cost: Cost | None = None
+
+    def take(self, walked: Walked[A]) -> None:
+        """Take over what a round came to."""
+        self.attempts = walked.attempts
+        if isinstance(walked, Answered):
+            self.served = walked.served
+        elif isinstance(walked, RoundErred):
+            self.served = walked.final.served
+        if self.served is not None:
+            self.usage, self.cost = self.served.usage, self.served.cost
+
+    def line(
+        self,
+        *,
+        request_id: str,
+        at: datetime,
+        route: str,
+        status: int,
+        code: str | None,
+        elapsed_ms: float,
+    ) -> RequestLine:
+        """Return the request's line."""
+        served, usage = self.served, self.usage
+        calls = [attempt.served for attempt in self.attempts] + ([served] if served else [])
+        return RequestLine(
+            request_id=request_id,
+            at=at,
+            client=self.client,
+            route=route,
+            status=status,
+            elapsed_ms=elapsed_ms,
+            asked_model=self.model,
+            provider=served.provider if served else None,
+            provider_class=served.provider_class if served else None,
+            model=served.model if served else None,
+            policy=self.policy,
+            code="client_left" if self.client_left else code,
+            attempts=len(calls),
+            failures=tuple(
+                FailedAttempt(a.served.provider, a.kind.value, a.http_status) for a in self.attempts
+            ),
+            upstream_ms=sum(call.elapsed_ms for call in calls) if calls else None,
+            stream=self.stream,
+            prompt_tokens=usage.prompt_tokens if usage else None,
+            completion_tokens=usage.completion_tokens if usage else None,
+            total_tokens=usage.total_tokens if usage else None,
+            cost=self.cost,
+            client_left=self.client_left,
+        )
