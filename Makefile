@@ -4,13 +4,14 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV ?= .venv
 BIN := $(VENV)/bin
 DEMO_PROJECT ?= demo-project
+CLIENTS := build/clients
 
 .PHONY: demo test check bench lock clean
 
 demo: $(VENV)/installed
 	$(BIN)/casework demo --project $(DEMO_PROJECT) $(if $(MODEL),--model $(MODEL))
 
-test: $(VENV)/installed
+test: $(VENV)/installed $(CLIENTS)/installed
 	$(BIN)/python -m pytest
 
 check: $(VENV)/installed
@@ -27,9 +28,12 @@ bench: $(VENV)/installed
 lock:
 	uv export --format requirements-txt --no-emit-project --extra local-model --extra parquet \
 		--extra pdf --no-header --output-file requirements.lock
+	for name in sdk libraries; do uv pip compile --universal --generate-hashes --no-header \
+		--no-emit-index-url --no-emit-find-links --python-version 3.11 \
+		tests/clients/$$name.in --output-file tests/clients/$$name.lock; done
 
 clean:
-	rm -rf $(VENV) $(DEMO_PROJECT)
+	rm -rf $(VENV) $(CLIENTS) $(DEMO_PROJECT)
 
 $(VENV)/installed: requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
@@ -37,4 +41,9 @@ $(VENV)/installed: requirements.lock pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps -e .
+	@touch $@
+
+# The clients of other houses that the tests run, apart from the environment of the product.
+$(CLIENTS)/installed: tests/clients/install.py $(wildcard tests/clients/*.lock) tests/clients/node-sdk.json
+	$(PYTHON) tests/clients/install.py $(CLIENTS)
 	@touch $@

@@ -9,9 +9,9 @@ import json
 import struct
 import zlib
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from typing import Any
 
-import aiohttp
 import brotli
 import pytest
 from backports import zstd
@@ -48,41 +48,61 @@ async def upstream() -> AsyncIterator[FaultUpstream]:
         yield made
 
 
-@pytest.fixture
-async def session() -> AsyncIterator[aiohttp.ClientSession]:
-    """Return a client that unpacks nothing."""
-    async with aiohttp.ClientSession(auto_decompress=False) as made:
-        yield made
-
-
 def body(text: str, **members: object) -> dict[str, Any]:
     """Return a chat request."""
     return {"model": "echo", "messages": [{"role": "user", "content": text}], **members}
 
 
-async def whole(
-    session: aiohttp.ClientSession, upstream: FaultUpstream, request: object
-) -> tuple[int, bytes]:
+async def fetched(upstream: FaultUpstream, path: str, request: object = None) -> tuple[int, bytes]:
+    """Return status and body of a request, read until the connection or the body ends.
+
+    Raises:
+        ConnectionError: The reply ended before it was whole.
+    """
+    content = b"" if request is None else json.dumps(request).encode()
+    method = "GET" if request is None else "POST"
+    reader, writer = await asyncio.open_connection("127.0.0.1", upstream.port)
+    try:
+        head = f"{method} {path} HTTP/1.1\r\nhost: x\r\ncontent-length: {len(content)}\r\n\r\n"
+        writer.write(head.encode() + content)
+        status, headers = _head(await reader.readuntil(b"\r\n\r\n"))
+        if "content-length" in headers:
+            return status, await reader.readexactly(int(headers["content-length"]))
+        return status, b"".join([chunk async for chunk in _chunks(reader)])
+    except asyncio.IncompleteReadError as error:
+        raise ConnectionError from error
+    finally:
+        writer.close()
+        with suppress(ConnectionError):
+            await writer.wait_closed()
+
+
+def _head(raw: bytes) -> tuple[int, dict[str, str]]:
+    line, *fields = raw.decode().strip().split("\r\n")
+    pairs = (field.partition(": ") for field in fields)
+    return int(line.split()[1]), {name: value for name, _, value in pairs}
+
+
+async def _chunks(reader: asyncio.StreamReader) -> AsyncIterator[bytes]:
+    while size := int(await reader.readuntil(b"\r\n"), 16):
+        yield (await reader.readexactly(size + 2))[:-2]
+
+
+async def whole(upstream: FaultUpstream, request: object) -> tuple[int, bytes]:
     """Return status and body of a chat request."""
-    url = f"{upstream.base_url}/chat/completions"
-    async with session.post(url, json=request) as reply:
-        return reply.status, await reply.read()
+    return await fetched(upstream, "/v1/chat/completions", request)
 
 
-async def events(
-    session: aiohttp.ClientSession, upstream: FaultUpstream, request: dict[str, Any]
-) -> list[Any]:
+async def events(upstream: FaultUpstream, request: dict[str, Any]) -> list[Any]:
     """Return the events of a stream; the last one may be ``[DONE]``."""
-    _, raw = await whole(session, upstream, {**request, "stream": True})
+    _, raw = await whole(upstream, {**request, "stream": True})
     data = [line[6:] for line in raw.decode().splitlines() if line.startswith("data: ")]
     return [line if line == "[DONE]" else json.loads(line) for line in data]
 
 
-async def test_a_whole_answer_echoes(
-    upstream: FaultUpstream, session: aiohttp.ClientSession
-) -> None:
+async def test_a_whole_answer_echoes(upstream: FaultUpstream) -> None:
     """The text comes back, with usage that adds up."""
-    status, raw = await whole(session, upstream, body("a b", n=2))
+    status, raw = await whole(upstream, body("a b", n=2))
     answer = json.loads(raw)
     assert (200, ["You said: a b", "You said: a b (2)"]) == (
         status,
@@ -93,12 +113,10 @@ async def test_a_whole_answer_echoes(
 
 
 @pytest.mark.parametrize("asked", [True, False])
-async def test_a_stream_says_the_same(
-    upstream: FaultUpstream, session: aiohttp.ClientSession, *, asked: bool
-) -> None:
+async def test_a_stream_says_the_same(upstream: FaultUpstream, *, asked: bool) -> None:
     """The pieces join to the whole text; usage comes when it was asked for."""
     told = await events(
-        session, upstream, body("[[say:한국 👩‍👩‍👧 x]]", stream_options={"include_usage": asked})
+        upstream, body("[[say:한국 👩‍👩‍👧 x]]", stream_options={"include_usage": asked})
     )
     choices = [choice for event in told[:-1] for choice in event["choices"]]
     assert "한국 👩‍👩‍👧 x" == "".join(choice["delta"].get("content") or "" for choice in choices)
@@ -120,12 +138,11 @@ async def test_a_stream_says_the_same(
 )
 async def test_tools_are_called_in_fragments(
     upstream: FaultUpstream,
-    session: aiohttp.ClientSession,
     fault: str,
     indexes: list[int | None],
 ) -> None:
     """Each tool that is named is called, under the indexes that the fault gives."""
-    told = await events(session, upstream, body(f"weather and time {fault}", tools=TOOLS))
+    told = await events(upstream, body(f"weather and time {fault}", tools=TOOLS))
     pieces = [
         piece
         for event in told[:-1]
@@ -150,20 +167,17 @@ async def test_tools_are_called_in_fragments(
 )
 async def test_an_answer_ends_for_its_reason(
     upstream: FaultUpstream,
-    session: aiohttp.ClientSession,
     members: dict[str, object],
     finish: str,
 ) -> None:
     """The finish reason is that of the request."""
-    _, raw = await whole(session, upstream, body("x", **members))
+    _, raw = await whole(upstream, body("x", **members))
     assert finish == json.loads(raw)["choices"][0]["finish_reason"]
 
 
-async def test_a_model_may_refuse_and_reason(
-    upstream: FaultUpstream, session: aiohttp.ClientSession
-) -> None:
+async def test_a_model_may_refuse_and_reason(upstream: FaultUpstream) -> None:
     """A refusal has no content; a thought has a member of its own."""
-    _, raw = await whole(session, upstream, body("[[refuse:No.]] [[reason:Hm.]]"))
+    _, raw = await whole(upstream, body("[[refuse:No.]] [[reason:Hm.]]"))
     message = json.loads(raw)["choices"][0]["message"]
     assert (None, "No.", "Hm.") == (
         message["content"],
@@ -184,59 +198,51 @@ async def test_a_model_may_refuse_and_reason(
 )
 async def test_a_status_has_its_body(
     upstream: FaultUpstream,
-    session: aiohttp.ClientSession,
     fault: str,
     status: int,
     code: str | None,
 ) -> None:
     """A fault that is a status comes with an error as OpenAI's servers write it."""
-    seen, raw = await whole(session, upstream, body(f"[[fault:{fault}]]"))
+    seen, raw = await whole(upstream, body(f"[[fault:{fault}]]"))
     assert (status, code) == (seen, json.loads(raw)["error"]["code"])
 
 
-async def test_a_fault_can_end(upstream: FaultUpstream, session: aiohttp.ClientSession) -> None:
+async def test_a_fault_can_end(upstream: FaultUpstream) -> None:
     """A fault may be for the first times only, and faults may be queued."""
     request = body("[[fault:503 times=1]]")
-    assert [503, 200] == [(await whole(session, upstream, request))[0] for _ in range(2)]
+    assert [503, 200] == [(await whole(upstream, request))[0] for _ in range(2)]
     upstream.queue("429", "ok")
-    assert [429, 200] == [(await whole(session, upstream, body("x")))[0] for _ in range(2)]
+    assert [429, 200] == [(await whole(upstream, body("x")))[0] for _ in range(2)]
     assert 4 == upstream.calls
 
 
 @pytest.mark.parametrize("kind", sorted(UNPACKED))
 @pytest.mark.parametrize("stream", [False, True])
-async def test_bodies_are_packed(
-    upstream: FaultUpstream, session: aiohttp.ClientSession, kind: str, *, stream: bool
-) -> None:
+async def test_bodies_are_packed(upstream: FaultUpstream, kind: str, *, stream: bool) -> None:
     """What was packed is unpacked to the answer."""
     request = body(f"[[fault:encoding={kind}]] [[say:packed]]", stream=stream)
-    _, raw = await whole(session, upstream, request)
+    _, raw = await whole(upstream, request)
     assert b'"packed"' in UNPACKED[kind](raw)
 
 
 @pytest.mark.parametrize(
     "fault", ["reset", "close", "reset=2", "close=2", "close=body", "truncated"]
 )
-async def test_a_connection_ends_early(
-    upstream: FaultUpstream, session: aiohttp.ClientSession, fault: str
-) -> None:
+async def test_a_connection_ends_early(upstream: FaultUpstream, fault: str) -> None:
     """A client sees a broken connection, and no departure is counted."""
     stream = fault.endswith("2")
-    with pytest.raises(aiohttp.ClientError):
-        await whole(session, upstream, body(f"[[fault:{fault}]]", stream=stream))
+    with pytest.raises(ConnectionError):
+        await whole(upstream, body(f"[[fault:{fault}]]", stream=stream))
     assert not upstream.departures
 
 
 @pytest.mark.parametrize("fault", ["hang", "hang=body", "hang=2", "wait=60", "pause=60"])
 async def test_a_client_that_leaves_is_seen(upstream: FaultUpstream, fault: str) -> None:
     """A departure is noticed while the double is silent, wherever that is."""
-    async with aiohttp.ClientSession() as session:
-        stream = fault in {"hang=2", "pause=60"}
-        asking = asyncio.create_task(
-            whole(session, upstream, body(f"[[fault:{fault}]]", stream=stream))
-        )
-        await upstream.until(lambda double: double.active == 1)
-        asking.cancel()
+    stream = fault in {"hang=2", "pause=60"}
+    asking = asyncio.create_task(whole(upstream, body(f"[[fault:{fault}]]", stream=stream)))
+    await upstream.until(lambda double: double.active == 1)
+    asking.cancel()
     await upstream.until(lambda double: len(double.departures) == 1)
     await upstream.until(lambda double: double.open_connections == 0)
     assert 0 == upstream.active
@@ -261,12 +267,12 @@ async def test_a_client_that_leaves_is_seen(upstream: FaultUpstream, fault: str)
     ],
 )
 async def test_a_stream_is_framed_and_filled_as_told(
-    upstream: FaultUpstream, session: aiohttp.ClientSession, fault: str, shown: bytes
+    upstream: FaultUpstream, fault: str, shown: bytes
 ) -> None:
     """Each fault of a stream shows in its bytes."""
     request = body(f"[[fault:{fault}]] x", stream=True, reasoning_effort="low")
     request["stream_options"] = {"include_usage": True}
-    _, raw = await whole(session, upstream, request)
+    _, raw = await whole(upstream, request)
     assert shown in raw
 
 
@@ -274,17 +280,15 @@ async def test_a_stream_is_framed_and_filled_as_told(
     ("fault", "events_told"), [("ends=2", 2), ("no-done", 5), ("error=2", 2), ("flood=40000", 9)]
 )
 async def test_a_stream_is_as_long_as_told(
-    upstream: FaultUpstream, session: aiohttp.ClientSession, fault: str, events_told: int
+    upstream: FaultUpstream, fault: str, events_told: int
 ) -> None:
     """Faults cut a stream short or make it long."""
-    assert events_told == len(await events(session, upstream, body(f"[[fault:{fault}]] x")))
+    assert events_told == len(await events(upstream, body(f"[[fault:{fault}]] x")))
 
 
-async def test_bytes_come_one_by_one(
-    upstream: FaultUpstream, session: aiohttp.ClientSession
-) -> None:
+async def test_bytes_come_one_by_one(upstream: FaultUpstream) -> None:
     """Nothing is lost by it."""
-    told = await events(session, upstream, body("[[fault:bytes]] [[say:é]]"))
+    told = await events(upstream, body("[[fault:bytes]] [[say:é]]"))
     assert ["é"] == [e["choices"][0]["delta"]["content"] for e in told[1:-2]]
 
 
@@ -298,11 +302,9 @@ async def test_bytes_come_one_by_one(
         ("body=text", b"upstream connect error"),
     ],
 )
-async def test_a_body_is_another(
-    upstream: FaultUpstream, session: aiohttp.ClientSession, fault: str, shown: bytes
-) -> None:
+async def test_a_body_is_another(upstream: FaultUpstream, fault: str, shown: bytes) -> None:
     """A body can be what no answer is."""
-    assert (200, shown) == await whole(session, upstream, body(f"[[fault:{fault}]]"))
+    assert (200, shown) == await whole(upstream, body(f"[[fault:{fault}]]"))
 
 
 @pytest.mark.parametrize(
@@ -313,30 +315,23 @@ async def test_a_body_is_another(
         ("sparse", "created"),
     ],
 )
-async def test_a_member_is_left_out(
-    upstream: FaultUpstream, session: aiohttp.ClientSession, fault: str, absent: str
-) -> None:
+async def test_a_member_is_left_out(upstream: FaultUpstream, fault: str, absent: str) -> None:
     """A body can lack a member."""
-    _, raw = await whole(session, upstream, body(f"[[fault:{fault}]]"))
+    _, raw = await whole(upstream, body(f"[[fault:{fault}]]"))
     assert absent not in json.loads(raw)
 
 
-async def embedded(
-    session: aiohttp.ClientSession, upstream: FaultUpstream, **members: object
-) -> Any:
+async def embedded(upstream: FaultUpstream, **members: object) -> Any:
     """Return the answer to an embeddings request."""
     request = {"model": "text-embedding-3-small", **members}
-    async with session.post(f"{upstream.base_url}/embeddings", json=request) as reply:
-        return await reply.json()
+    return json.loads((await fetched(upstream, "/v1/embeddings", request))[1])
 
 
-async def test_vectors_belong_to_their_texts(
-    upstream: FaultUpstream, session: aiohttp.ClientSession
-) -> None:
+async def test_vectors_belong_to_their_texts(upstream: FaultUpstream) -> None:
     """As numbers and as base64, for texts and tokens, the vectors are those of the inputs."""
-    plain = await embedded(session, upstream, input=["a", "b"])
+    plain = await embedded(upstream, input=["a", "b"])
     assert [vector_of("a"), vector_of("b")] == [each["embedding"] for each in plain["data"]]
-    packed = await embedded(session, upstream, input=[[1, 2]], encoding_format="base64")
+    packed = await embedded(upstream, input=[[1, 2]], encoding_format="base64")
     raw = base64.b64decode(packed["data"][0]["embedding"])
     assert vector_of([1, 2]) == list(struct.unpack("<8f", raw))
     assert {"prompt_tokens": 2, "total_tokens": 2} == packed["usage"]
@@ -347,50 +342,38 @@ async def test_vectors_belong_to_their_texts(
     [("order=2-0-1", [2, 0, 1]), ("index=zero", [0, 0, 0]), ("vectors=short", [0, 1])],
 )
 async def test_vectors_come_in_another_order(
-    upstream: FaultUpstream, session: aiohttp.ClientSession, fault: str, indexes: list[int]
+    upstream: FaultUpstream, fault: str, indexes: list[int]
 ) -> None:
     """Faults change order, number and indexes."""
-    told = await embedded(session, upstream, input=[f"[[fault:{fault}]]", "b", "c"])
+    told = await embedded(upstream, input=[f"[[fault:{fault}]]", "b", "c"])
     assert indexes == [each["index"] for each in told["data"]]
 
 
 @pytest.mark.parametrize("name", ["org/name", "org%2Fname:tag", "a%20model"])
-async def test_models_are_found_by_any_id(
-    upstream: FaultUpstream, session: aiohttp.ClientSession, name: str
-) -> None:
+async def test_models_are_found_by_any_id(upstream: FaultUpstream, name: str) -> None:
     """Slashes, colons and spaces are part of an id."""
-    async with session.get(f"{upstream.base_url}/models/{name}") as reply:
-        assert 200 == reply.status
+    status, _ = await fetched(upstream, f"/v1/models/{name}")
+    assert 200 == status
 
 
 @pytest.mark.parametrize("path", ["chat/completions", "embeddings", "elsewhere"])
-async def test_an_incomplete_request_is_refused(
-    upstream: FaultUpstream, session: aiohttp.ClientSession, path: str
-) -> None:
+async def test_an_incomplete_request_is_refused(upstream: FaultUpstream, path: str) -> None:
     """Without a model, or at another path, there is no answer."""
-    async with session.post(f"{upstream.base_url}/{path}", json={"messages": []}) as reply:
-        assert {"chat/completions": 400, "embeddings": 400}.get(path, 404) == reply.status
+    status, _ = await fetched(upstream, f"/v1/{path}", {"messages": []})
+    assert {"chat/completions": 400, "embeddings": 400}.get(path, 404) == status
 
 
-async def test_a_stale_connection_is_closed(
-    upstream: FaultUpstream, session: aiohttp.ClientSession
-) -> None:
+async def test_a_stale_connection_is_closed(upstream: FaultUpstream) -> None:
     """After the reply the connection ends, though nothing announced it."""
-    await whole(session, upstream, body("[[fault:close-idle]]"))
+    await whole(upstream, body("[[fault:close-idle]]"))
     await upstream.until(lambda double: double.open_connections == 0)
     assert 1 == upstream.connections
 
 
-async def test_another_process_can_look(
-    upstream: FaultUpstream, session: aiohttp.ClientSession
-) -> None:
+async def test_another_process_can_look(upstream: FaultUpstream) -> None:
     """The counts and requests are told over HTTP, and faults are queued over it."""
-    side = upstream.base_url.replace("/v1", "/_double")
-    async with session.post(f"{side}/queue", json=["503"]) as reply:
-        assert 200 == reply.status
-    assert 503 == (await whole(session, upstream, body("x")))[0]
-    async with session.get(f"{side}/state?calls=1&idle=1") as reply:
-        state = await reply.json()
+    await fetched(upstream, "/_double/queue", ["503"])
+    assert 503 == (await whole(upstream, body("x")))[0]
+    state = json.loads((await fetched(upstream, "/_double/state?calls=1&idle=1"))[1])
     assert [body("x")] == [json.loads(each["body"]) for each in state["asked"]]
-    async with session.post(f"{side}/forget", json=None) as reply:
-        assert 0 == (await reply.json())["calls"]
+    assert 0 == json.loads((await fetched(upstream, "/_double/forget", []))[1])["calls"]
