@@ -48,8 +48,6 @@ DOORS: dict[str, set[str]] = {
         "facade/request_line.py",
         "gateway/chat/json_members.py",
         "gateway/chat/wire_shapes.py",
-        "gateway/embeddings/answers.py",
-        "gateway/embeddings/request.py",
         "gateway/embeddings/vectors.py",
         "runtime/http/request_log.py",
     },

@@ -73,7 +73,7 @@ def reply_from(body: bytes) -> ProviderReply:
     choices = envelope.get("choices") if isinstance(envelope, dict) else None
     if not isinstance(choices, list) or envelope.get("error"):
         raise ProviderFailure(FailureKind.MALFORMED_RESPONSE)
-    usage = usage_from(envelope.get("usage"))
+    usage = _usage(envelope.get("usage"))
     if not choices:
         return ProviderReply(text="", finish=Finish.UNKNOWN, usage=usage)
     choice = choices[0]
@@ -128,8 +128,7 @@ def _says_something(text: Any) -> bool:
     return isinstance(text, str) and bool(text.strip())
 
 
-def usage_from(value: Any) -> Usage | None:
-    """Read the counts of a call; a count that is missing or odd is unknown."""
+def _usage(value: Any) -> Usage | None:
     if not isinstance(value, dict):
         return None
     usage = Usage(

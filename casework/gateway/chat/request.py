@@ -11,10 +11,8 @@ from casework.errors import InvalidRequest
 from casework.gateway.chat import request_schema
 from casework.gateway.chat.json_members import (
     MISFIT,
-    NOT_JSON,
     Members,
     Raw,
-    check_utf8,
     integer_of,
     is_list,
     is_null,
@@ -27,16 +25,18 @@ from casework.gateway.chat.json_members import (
     written,
 )
 from casework.gateway.chat.refusals import missing, out_of_range, wrong_type
+from casework.gateway.chat.request_head import (
+    WITHHELD_TOLD_MAX,
+    model_of,
+    privacy_profile_of,
+    top_of,
+)
 from casework.gateway.chat.wire_shapes import ROLES, read_messages
-from casework.gateway.chat.withheld import FAMILIAR, PRIVACY_MEMBER, is_withheld, shown
+from casework.gateway.chat.withheld import FAMILIAR, is_withheld, shown
 from casework.gateway.validation import CompiledSchema
-from casework.strict_json import InvalidJSON, parse
 
 CHOICES_MAX: Final = 128
 """Most answers that one request may ask for."""
-
-WITHHELD_TOLD_MAX: Final = 64
-"""Most members that are named as withheld."""
 
 _FLAGS: Final = {b"true": True, b"false": False, b"null": False}
 _TOKEN_LIMITS: Final = ("max_completion_tokens", "max_tokens")
@@ -82,7 +82,7 @@ def read_chat_request(body: bytes, *, engine: str) -> ChatRequest:
         InvalidRequest: The body is no such request. ``where`` names the member, ``code`` the kind
             of mistake; neither holds a value.
     """
-    top = _members(body)
+    top = top_of(body)
     forwarded: dict[str, bytes] = {}
     withheld: list[str] = []
     for name, value in top.items():
@@ -94,13 +94,13 @@ def read_chat_request(body: bytes, *, engine: str) -> ChatRequest:
     include_usage, unheard = _stream_options(top)
     form = forwarded.get("response_format")
     return ChatRequest(
-        model=_model(top),
+        model=model_of(top),
         members=forwarded,
         stream=_flag(top.get("stream"), "stream"),
         include_usage=include_usage,
         choices=_choices(top),
         schema=request_schema.schema_of(form, engine) if form else None,
-        privacy_profile=_privacy_profile(top, body) if PRIVACY_MEMBER in top else None,
+        privacy_profile=privacy_profile_of(top, body),
         tokens_max=_tokens_max(top),
         body_bytes=len(body),
         withheld=(*withheld, *unheard)[:WITHHELD_TOLD_MAX],
@@ -109,35 +109,6 @@ def read_chat_request(body: bytes, *, engine: str) -> ChatRequest:
 
 _SEPARATE: Final = frozenset({"model", "stream", "stream_options"})
 """Members that each call says anew, in the words of its server."""
-
-
-def _members(body: bytes) -> Members:
-    try:
-        check_utf8(body)
-        return members_of(body)
-    except MISFIT:
-        is_json = True
-    except NOT_JSON:
-        is_json = False
-    if is_json:
-        raise wrong_type(None, "a JSON object")
-    raise InvalidRequest(
-        "the body is no JSON in UTF-8, or nests too deep",
-        code="invalid_json",
-        remedy="send one JSON object",
-    )
-
-
-def _model(top: Members) -> str:
-    value = top.get("model")
-    if value is None:
-        raise missing("model")
-    if not is_text(value):
-        raise wrong_type("model", "a string")
-    model = text_of(value)
-    if not model:
-        raise out_of_range("model", "name a model, or auto")
-    return model
 
 
 def _messages(top: Members) -> bytes:
@@ -267,29 +238,3 @@ def _tokens_max(top: Members) -> int | None:
     """Return the limit of the answer; of two, the one that bounds it whichever a server heeds."""
     limits = [_integer(top, name) for name in _TOKEN_LIMITS]
     return max((limit for limit in limits if limit is not None and limit > 0), default=None)
-
-
-def _privacy_profile(top: Members, body: bytes) -> PrivacyProfile | None:
-    """Return the profile that the body names; it must be plain which one is meant."""
-    try:
-        parse(body)
-        doubtful = False
-    except InvalidJSON as error:
-        doubtful = error.reason == "duplicate_key"
-    if doubtful:
-        raise InvalidRequest(
-            "a member stands twice",
-            code="duplicate_member",
-            where=PRIVACY_MEMBER,
-            remedy="beside a privacy profile, write each member once",
-        )
-    value = top[PRIVACY_MEMBER]
-    if is_null(value):
-        return None
-    if not is_text(value):
-        raise wrong_type(PRIVACY_MEMBER, "a string or null")
-    try:
-        return PrivacyProfile(text_of(value))
-    except ValueError:
-        pass
-    raise out_of_range(PRIVACY_MEMBER, f"use one of {', '.join(PrivacyProfile)}")

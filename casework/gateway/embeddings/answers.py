@@ -4,32 +4,21 @@ from __future__ import annotations
 
 import codecs
 from dataclasses import dataclass, field
-from typing import Any, Final
-
-import msgspec
 
 from casework.gateway.chat.calls import EmbeddingReply
+from casework.gateway.chat.completion import usage_of
+from casework.gateway.chat.json_members import (
+    NOT_JSON,
+    is_null,
+    written,
+)
+from casework.gateway.chat.told_errors import failure_told
 from casework.gateway.embeddings.request import Encoding
-from casework.gateway.embeddings.vectors import Vector, read_vector
+from casework.gateway.embeddings.vectors import Vector, read_list, read_vector
 from casework.gateway.errors import FailureKind
 from casework.gateway.messages import Usage
-from casework.gateway.openai_envelope import usage_from
 from casework.gateway.plan import Accepted, Rejected, Verdict
 from casework.strict_json import JSONObject
-
-
-class _Item(msgspec.Struct):
-    embedding: msgspec.Raw
-    index: int | None = None
-
-
-class _Envelope(msgspec.Struct):
-    data: list[_Item]
-    usage: Any = None
-    error: Any = None
-
-
-_ENVELOPE: Final = msgspec.json.Decoder(_Envelope)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +47,7 @@ class EmbeddingAnswer:
             pieces.append(vector.as_base64() if encoding == "base64" else vector.as_list())
             pieces.append(b"}")
         tail: JSONObject = {"model": model, **_usage_told(self.usage)}
-        pieces += (b"],", msgspec.json.encode(tail)[1:])
+        pieces += (b"],", written(tail)[1:])
         return b"".join(pieces)
 
 
@@ -71,19 +60,19 @@ def judge_embeddings(reply: EmbeddingReply, inputs_count: int) -> Verdict[Embedd
     guess.
     """
     try:
-        envelope = _ENVELOPE.decode(reply.body.removeprefix(codecs.BOM_UTF8))
-    except (ValueError, RecursionError):
+        shape = read_list(reply.body.removeprefix(codecs.BOM_UTF8))
+    except NOT_JSON:
         return Rejected(FailureKind.MALFORMED_RESPONSE)
-    usage = usage_from(envelope.usage)
-    malformed = Rejected(FailureKind.MALFORMED_RESPONSE, usage)
-    by_index = {item.index or 0: item.embedding for item in envelope.data}
-    indexes = range(inputs_count)
-    if envelope.error or len(envelope.data) != inputs_count or sorted(by_index) != [*indexes]:
-        return malformed
+    if not is_null(shape.error):
+        return Rejected(failure_told(shape.error).kind)
+    _, usage = usage_of(shape.usage)
+    by_index = {item.index or 0: item.embedding for item in shape.data or ()}
+    if len(shape.data or ()) != inputs_count or by_index.keys() != set(range(inputs_count)):
+        return Rejected(FailureKind.MALFORMED_RESPONSE, usage)
     try:
-        vectors = tuple(read_vector(bytes(by_index[index])) for index in indexes)
+        vectors = tuple(read_vector(bytes(by_index[index])) for index in range(inputs_count))
     except ValueError:
-        return malformed
+        return Rejected(FailureKind.MALFORMED_RESPONSE, usage)
     return Accepted(EmbeddingAnswer(vectors=vectors, usage=usage, dropped=reply.dropped), usage)
 
 

@@ -4,27 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Final, Literal, TypeAlias
-
-import msgspec
+from typing import Final, Literal, TypeAlias
 
 from casework.config.privacy_profile import PrivacyProfile
 from casework.errors import InvalidRequest
+from casework.gateway.chat.json_members import Members, is_list, is_null, is_text, items_of, text_of
+from casework.gateway.chat.refusals import missing, out_of_range, wrong_type
+from casework.gateway.chat.request_head import (
+    WITHHELD_TOLD_MAX,
+    model_of,
+    privacy_profile_of,
+    top_of,
+)
+from casework.gateway.chat.withheld import is_withheld, shown
+from casework.gateway.embeddings.vectors import tokens_in
 
 INPUTS_MAX: Final = 2048
 """Most texts in one request."""
-
-WITHHELD: Final = frozenset({"api_key", "api_base", "base_url", "privacy_profile"})
 
 Encoding: TypeAlias = Literal["float", "base64"]
 """How the client wants its vectors written."""
 
 _READ_HERE: Final = frozenset({"model", "input", "encoding_format"})
-_Members: TypeAlias = dict[str, msgspec.Raw]
-_MEMBERS: Final = msgspec.json.Decoder(_Members)
-_LIST: Final = msgspec.json.Decoder(list[msgspec.Raw])
-_TEXT: Final = msgspec.json.Decoder(str | None)
-_TOKENS: Final = msgspec.json.Decoder(list[Annotated[int, msgspec.Meta(ge=0)]])
+"""Members that each call says anew."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,107 +56,90 @@ class EmbeddingRequest:
 
 
 def read_embedding_request(body: bytes) -> EmbeddingRequest:
-    """Read the body of a client's request; a text is kept as the bytes that it came in.
+    """Read a client's request; of a member that stands twice the last counts.
 
     Raises:
-        InvalidRequest: It is no such request; ``where`` names the member, and no value is told.
+        InvalidRequest: The body is no such request. ``where`` names the member, ``code`` the kind
+            of mistake; neither holds a value.
     """
-    members = _members_of(body)
+    top = top_of(body)
+    members: dict[str, bytes] = {}
+    withheld: list[str] = []
+    for name, value in top.items():
+        if name in _READ_HERE:
+            continue
+        if is_withheld(name):
+            withheld.append(shown(name))
+        else:
+            members[name] = bytes(value)
     return EmbeddingRequest(
-        model=_model(members),
-        inputs=_inputs(members),
-        encoding=_encoding(members),
-        privacy_profile=_privacy_profile(members),
-        members={
-            name: bytes(value)
-            for name, value in members.items()
-            if name not in _READ_HERE and name not in WITHHELD
-        },
+        model=model_of(top),
+        inputs=_inputs(top),
+        members=members,
+        encoding=_encoding(top),
+        privacy_profile=privacy_profile_of(top, body),
         body_bytes=len(body),
-        withheld=tuple(sorted(WITHHELD & members.keys())),
+        withheld=tuple(withheld[:WITHHELD_TOLD_MAX]),
     )
 
 
-def _members_of(body: bytes) -> _Members:
-    try:
-        body.decode("utf-8")
-        return _MEMBERS.decode(body)
-    except msgspec.ValidationError:
-        raise InvalidRequest("the body is no JSON object", code="invalid_type") from None
-    except (ValueError, RecursionError):
-        raise InvalidRequest("the body is no JSON", code="invalid_json") from None
-
-
-def _text(members: _Members, name: str) -> str | None:
-    """Return a member that is a text; None where it is absent or null."""
-    try:
-        return _TEXT.decode(members.get(name, b"null"))
-    except ValueError:
-        raise _refused(name, "is no text", code="invalid_type") from None
-
-
-def _model(members: _Members) -> str:
-    model = _text(members, "model")
-    if not model:
-        raise _refused("model", "is missing", code="missing_required_parameter")
-    return model
-
-
-def _encoding(members: _Members) -> Encoding:
-    match _text(members, "encoding_format"):
-        case None | "float":
+def _encoding(top: Members) -> Encoding:
+    value = top.get("encoding_format")
+    if value is None or is_null(value):
+        return "float"
+    if not is_text(value):
+        raise wrong_type("encoding_format", "a string or null")
+    match text_of(value):
+        case "float":
             return "float"
         case "base64":
             return "base64"
         case _:
-            raise _refused("encoding_format", 'is neither "float" nor "base64"')
+            raise out_of_range("encoding_format", "use float or base64")
 
 
-def _privacy_profile(members: _Members) -> PrivacyProfile | None:
-    name = _text(members, "privacy_profile")
-    try:
-        return None if name is None else PrivacyProfile(name)
-    except ValueError:
-        raise _refused("privacy_profile", "is none of the profiles") from None
-
-
-def _inputs(members: _Members) -> tuple[bytes, ...]:
-    written = members.get("input")
-    if written is None:
-        raise _refused("input", "is missing", code="missing_required_parameter")
-    raw = bytes(written)
-    if not raw.startswith(b"["):
-        _check_text(raw, "input")
-        return (raw,)
-    items = [bytes(item) for item in _LIST.decode(raw)]
+def _inputs(top: Members) -> tuple[bytes, ...]:
+    value = top.get("input")
+    if value is None:
+        raise missing("input")
+    if is_text(value):
+        return (_text(bytes(value), "input"),)
+    if not is_list(value):
+        raise wrong_type("input", "a string, a list of strings, tokens, or a list of tokens each")
+    items = [bytes(item) for item in items_of(value)]
     if not items:
-        raise _refused("input", "is empty", code="empty_array")
+        raise _empty("input", "empty_array")
     if not items[0].startswith((b'"', b"[")):
-        _check_tokens(raw, "input")
-        return (raw,)
+        return (_tokens(bytes(value), "input"),)
     if len(items) > INPUTS_MAX:
-        raise _refused("input", f"has more than {INPUTS_MAX} texts", code="array_above_max_length")
-    check = _check_text if items[0].startswith(b'"') else _check_tokens
-    for index, item in enumerate(items):
-        check(item, f"input[{index}]")
-    return tuple(items)
+        raise InvalidRequest(
+            "the list is too long",
+            code="array_above_max_length",
+            where="input",
+            remedy=f"send at most {INPUTS_MAX} texts at once",
+        )
+    read = _text if items[0].startswith(b'"') else _tokens
+    return tuple(read(item, f"input[{position}]") for position, item in enumerate(items))
 
 
-def _check_text(raw: bytes, where: str) -> None:
-    if not raw.startswith(b'"'):
-        raise _refused(where, "is no text", code="invalid_type")
-    if raw == b'""':
-        raise _refused(where, "is empty", code="empty_string")
+def _text(value: bytes, where: str) -> bytes:
+    if not value.startswith(b'"'):
+        raise wrong_type(where, "a string, as the first one is")
+    if value == b'""':
+        raise _empty(where, "empty_string")
+    return value
 
 
-def _check_tokens(raw: bytes, where: str) -> None:
-    try:
-        tokens = _TOKENS.decode(raw)
-    except ValueError:
-        raise _refused(where, "is no list of token numbers", code="invalid_type") from None
-    if not tokens:
-        raise _refused(where, "is empty", code="empty_array")
+def _tokens(value: bytes, where: str) -> bytes:
+    count = tokens_in(value)
+    if count is None:
+        raise wrong_type(where, "a list of token numbers")
+    if not count:
+        raise _empty(where, "empty_array")
+    return value
 
 
-def _refused(where: str, what: str, *, code: str = "invalid_value") -> InvalidRequest:
-    return InvalidRequest(f"it {what}", code=code, where=where)
+def _empty(where: str, code: str) -> InvalidRequest:
+    return InvalidRequest(
+        "there is nothing to embed", code=code, where=where, remedy="send a text that is not empty"
+    )

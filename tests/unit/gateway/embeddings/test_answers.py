@@ -76,7 +76,7 @@ def test_the_index_of_the_first_may_be_left_out() -> None:
         ({"embedding": [1]}, {"embedding": [2]}),
         (item(0, [1]), {"embedding": [2]}),
         (item("0", [1]), item(1, [2])),
-        (item(0.0, [1]), item(1, [2])),
+        (item(0.5, [1]), item(1, [2])),
         (item(False, [1]), item(1, [2])),
         (item(0, [1]), item(1, None)),
         (item(0, [1]), item(1, [])),
@@ -115,6 +115,23 @@ def test_what_is_no_list_of_vectors_is_malformed(body: bytes) -> None:
     """Broken or other JSON, and an error under a good status."""
     expected = Rejected(FailureKind.MALFORMED_RESPONSE)
     assert expected == judge_embeddings(EmbeddingReply(body=body), 1)
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        ({"message": "m", "code": "rate_limit_exceeded"}, FailureKind.HTTP_429),
+        ({"message": "m", "code": 503}, FailureKind.HTTP_5XX),
+        ({"message": "m", "type": "authentication_error"}, FailureKind.AUTH_ERROR),
+        ({"message": "m"}, FailureKind.MALFORMED_RESPONSE),
+        ("m", FailureKind.MALFORMED_RESPONSE),
+    ],
+)
+def test_an_error_under_a_good_status_is_the_failure_it_names(
+    error: object, kind: FailureKind
+) -> None:
+    """Its codes are read, whatever stands beside it."""
+    assert Rejected(kind) == judge_embeddings(reply(item(0, [1]), error=error), 1)
 
 
 def test_tokens_of_a_malformed_reply_are_known() -> None:

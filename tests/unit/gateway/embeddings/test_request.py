@@ -65,9 +65,11 @@ def test_what_is_unknown_is_kept_as_it_came() -> None:
 
 def test_what_is_never_passed_on_is_named() -> None:
     """Addresses, keys and what is ours alone are kept from every server, and named."""
-    request = read(input="a", api_key="k", base_url="u", privacy_profile="local_only")
-    assert {} == request.members
-    assert ("api_key", "base_url", "privacy_profile") == request.withheld
+    request = read(
+        input="a", api_key="k", BASE_URL="u", privacy_profile="local_only", user="u", stream=True
+    )
+    assert {"user": b'"u"'} == request.members
+    assert ("api_key", "BASE_URL", "privacy_profile", "stream") == request.withheld
     assert PrivacyProfile.LOCAL_ONLY == request.privacy_profile
 
 
@@ -100,10 +102,16 @@ def test_vectors_are_lists_unless_base64_is_wanted(
         (b'{"model":"m","input":' + b"[" * 100_000, "invalid_json", None),
         (b'["secret"]', "invalid_type", None),
         (b'{"input":"a"}', "missing_required_parameter", "model"),
-        (b'{"model":null,"input":"a"}', "missing_required_parameter", "model"),
-        (b'{"model":"","input":"a"}', "missing_required_parameter", "model"),
+        (b'{"model":null,"input":"a"}', "invalid_type", "model"),
+        (b'{"model":"","input":"a"}', "invalid_value", "model"),
         (b'{"model":1e999,"input":"a"}', "invalid_type", "model"),
         (b'{"model":"m"}', "missing_required_parameter", "input"),
+        (b'{"model":"m","input":"a","privacy_profile":7}', "invalid_type", "privacy_profile"),
+        (
+            b'{"model":"m","input":"a","privacy_profile":"cloud_allowed","input":"b"}',
+            "duplicate_member",
+            "privacy_profile",
+        ),
         (b'{"model":"m","input":null}', "invalid_type", "input"),
         (b'{"model":"m","input":7}', "invalid_type", "input"),
         (b'{"model":"m","input":{"secret":1}}', "invalid_type", "input"),
@@ -147,6 +155,13 @@ def test_the_most_texts_are_read_and_one_more_is_refused() -> None:
     over = json.dumps({"model": "m", "input": ["a"] * (INPUTS_MAX + 1)}).encode()
     assert ("array_above_max_length", "input") == refusal(over)
     assert 1 == len(read(input=[1] * (INPUTS_MAX + 1)).inputs)
+
+
+def test_the_last_of_a_member_that_stands_twice_counts() -> None:
+    """It alone is passed on."""
+    request = read_embedding_request(b'{"model":"m","input":"a","user":"u","user":"v","input":"b"}')
+    assert (b'"b"',) == request.inputs
+    assert {"user": b'"v"'} == request.members
 
 
 def test_a_request_shows_nothing_of_its_texts() -> None:

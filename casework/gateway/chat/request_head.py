@@ -1,0 +1,95 @@
+"""What requests of every kind begin with: one JSON object, a model, and a privacy profile."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from casework.config.privacy_profile import PrivacyProfile
+from casework.errors import InvalidRequest
+from casework.gateway.chat.json_members import (
+    MISFIT,
+    NOT_JSON,
+    Members,
+    check_utf8,
+    is_null,
+    is_text,
+    members_of,
+    text_of,
+)
+from casework.gateway.chat.refusals import missing, out_of_range, wrong_type
+from casework.gateway.chat.withheld import PRIVACY_MEMBER
+from casework.strict_json import InvalidJSON, parse
+
+WITHHELD_TOLD_MAX: Final = 64
+"""Most members that are named as withheld."""
+
+
+def top_of(body: bytes) -> Members:
+    """Take a body apart into its members.
+
+    Raises:
+        InvalidRequest: It is no JSON object.
+    """
+    try:
+        check_utf8(body)
+        return members_of(body)
+    except MISFIT:
+        is_json = True
+    except NOT_JSON:
+        is_json = False
+    if is_json:
+        raise wrong_type(None, "a JSON object")
+    raise InvalidRequest(
+        "the body is no JSON in UTF-8, or nests too deep",
+        code="invalid_json",
+        remedy="send one JSON object",
+    )
+
+
+def model_of(top: Members) -> str:
+    """Return the model that is asked for, as the client wrote it.
+
+    Raises:
+        InvalidRequest: None is named.
+    """
+    value = top.get("model")
+    if value is None:
+        raise missing("model")
+    if not is_text(value):
+        raise wrong_type("model", "a string")
+    model = text_of(value)
+    if not model:
+        raise out_of_range("model", "name a model, or auto")
+    return model
+
+
+def privacy_profile_of(top: Members, body: bytes) -> PrivacyProfile | None:
+    """Return the profile that the body names; it must be plain which one is meant.
+
+    Raises:
+        InvalidRequest: It is none, or may be another.
+    """
+    if PRIVACY_MEMBER not in top:
+        return None
+    try:
+        parse(body)
+        doubtful = False
+    except InvalidJSON as error:
+        doubtful = error.reason == "duplicate_key"
+    if doubtful:
+        raise InvalidRequest(
+            "a member stands twice",
+            code="duplicate_member",
+            where=PRIVACY_MEMBER,
+            remedy="beside a privacy profile, write each member once",
+        )
+    value = top[PRIVACY_MEMBER]
+    if is_null(value):
+        return None
+    if not is_text(value):
+        raise wrong_type(PRIVACY_MEMBER, "a string or null")
+    try:
+        return PrivacyProfile(text_of(value))
+    except ValueError:
+        pass
+    raise out_of_range(PRIVACY_MEMBER, f"use one of {', '.join(PrivacyProfile)}")
