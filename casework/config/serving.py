@@ -87,7 +87,7 @@ class EmbeddingsConfig(BaseModel):
     model_config = FROZEN
 
     items_max: Annotated[int, Strict(), Field(alias="max_items", ge=1, le=2048)] = 64
-    """Most texts in one call."""
+    """Most texts that are gathered into one call; a longer request is sent alone."""
     window_seconds: Annotated[float, Strict(), Field(ge=0, le=10, allow_inf_nan=False)] = 0.1
     """How long the first text waits for others; 0 sends at once."""
 
