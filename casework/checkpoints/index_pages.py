@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import chain
 from typing import Final
 
+from casework.checkpoints.call_names import CALLS_PHASE
 from casework.checkpoints.index import PackageIndex
 from casework.checkpoints.index_rows import IndexedOperation, IndexedPackage, Planned
 from casework.checkpoints.records import OperationStatus
 from casework.checkpoints.store import CheckpointStore
-from casework.errors import StorageError
+from casework.errors import CheckpointError, StorageError
 
 PAGE: Final = 1000
 
@@ -35,15 +38,34 @@ def every_case(store: CheckpointStore) -> Iterator[str]:
 
     So what only looks also works in a folder that may not be written.
     """
+    return (case_id for case_id, _ in _cases(store))
+
+
+def pipeline_cases(store: CheckpointStore) -> Iterator[str]:
+    """Yield the id of every case that pipelines run over, as :func:`every_case` does.
+
+    Cases that clients' calls began are not among them.
+    """
+    return (case_id for case_id, phase in _cases(store) if phase() != CALLS_PHASE)
+
+
+def _cases(store: CheckpointStore) -> Iterator[tuple[str, Callable[[], str | None]]]:
+    """Yield the id of every case, and what tells its phase; None where nobody knows it."""
     packages = every_package(store.index)
     try:
         first = next(packages, None)
     except StorageError:
-        yield from store.list()
+        yield from ((case_id, partial(_phase, store, case_id)) for case_id in store.list())
         return
-    if first is not None:
-        yield first.case_id
-    yield from (package.case_id for package in packages)
+    found = packages if first is None else chain((first,), packages)
+    yield from ((package.case_id, partial(str, package.phase)) for package in found)
+
+
+def _phase(store: CheckpointStore, case_id: str) -> str | None:
+    try:
+        return store.open(case_id).phase
+    except CheckpointError:
+        return None
 
 
 def every_operation(index: PackageIndex) -> Iterator[IndexedOperation]:

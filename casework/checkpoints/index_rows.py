@@ -11,6 +11,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Final, TypeAlias
 
+from casework.checkpoints.call_names import is_call
 from casework.checkpoints.fold import PackageHead
 from casework.checkpoints.records import (
     OperationState,
@@ -86,7 +87,8 @@ class IndexedOperation:
 class IndexCounts:
     """How many packages and current operations are in which state; empty ones are absent.
 
-    Operations that a person decided about count as decided. Forgotten cases are not counted.
+    Operations that a person decided about count as decided. Forgotten cases are not counted, and
+    neither are calls of clients and the cases that they began.
     """
 
     cases: int
@@ -123,7 +125,11 @@ def package_cells(head: PackageHead) -> dict[str, Cell]:
 
 def operation_cells(head: PackageHead, ophash: str, state: OperationState) -> dict[str, Cell]:
     """Return the row of one operation of a head."""
-    current = state.resumed_as is None and state.analysis_revision == head.analysis_revision
+    current = (
+        state.resumed_as is None
+        and state.analysis_revision == head.analysis_revision
+        and not is_call(state.operation_id)
+    )
     runnable = current and state.status is OperationStatus.RETRY_PENDING
     routing = state.routing
     if state.status is OperationStatus.BLOCKED and routing.retry_at is None:

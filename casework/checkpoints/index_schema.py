@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
-SCHEMA_VERSION: Final = "4"
+from casework.checkpoints.call_names import CALLS_PHASE
+
+SCHEMA_VERSION: Final = "5"
 """Raise it with every change below; an index of another version is thrown away and rebuilt."""
 
-SCHEMA: Final = """
+SCHEMA: Final = f"""
 create table meta (name text primary key, value text not null) without rowid;
 insert into meta values ('scan', '1');
 
@@ -60,15 +62,15 @@ create index operation_resumable on operations (retry_at)
 create table tally (kind text, status text, n integer not null, primary key (kind, status))
 without rowid;
 
-create trigger package_in after insert on packages begin
+create trigger package_in after insert on packages when new.phase <> '{CALLS_PHASE}' begin
     insert into tally values ('package', new.status, 1)
     on conflict do update set n = n + 1;
 end;
-create trigger package_out after delete on packages begin
+create trigger package_out after delete on packages when old.phase <> '{CALLS_PHASE}' begin
     update tally set n = n - 1 where kind = 'package' and status = old.status;
 end;
 create trigger package_moved after update of status on packages
-when old.status <> new.status begin
+when old.status <> new.status and new.phase <> '{CALLS_PHASE}' begin
     update tally set n = n - 1 where kind = 'package' and status = old.status;
     insert into tally values ('package', new.status, 1)
     on conflict do update set n = n + 1;
@@ -86,7 +88,7 @@ when old.standing <> new.standing or old.current <> new.current begin
     insert into tally values ('operation', new.standing, new.current)
     on conflict do update set n = n + new.current;
 end;
-"""
+"""  # noqa: S608 - text of ours
 
 PRAGMAS: Final = (
     # The write-ahead log of this SQLite (3.7.0 to 3.51.2) can be damaged by two writers, so the
@@ -125,19 +127,19 @@ on conflict (case_id, ophash) do update set
     verdict = excluded.verdict, last_round_at = excluded.last_round_at
 """
 
-PLAN: Final = """
+PLAN: Final = f"""
 insert into operations
 select case_id, :ophash, :operation_id, :revision, :status, 1, :due_at, :position,
     null, null, null, null, null, 0, null, null, null, null, null
 from packages
 where analysis_revision = :revision and (:case_id is null or case_id = :case_id)
-    and packages.status <> 'FORGOTTEN'
+    and packages.status <> 'FORGOTTEN' and packages.phase <> '{CALLS_PHASE}'
 on conflict (case_id, ophash) do update set position = excluded.position,
     status = case when :status = 'READY' then 'READY' else status end,
     due_at = case when :status = 'READY' then 0 else due_at end
 where status in ('READY', 'HELD', 'SKIPPED')
     and (position <> excluded.position or (:status = 'READY' and status <> 'READY'))
-"""
+"""  # noqa: S608 - text of ours
 
 SET_PLANNED: Final = """
 update operations set status = :status, due_at = case when :status = 'READY' then 0 end

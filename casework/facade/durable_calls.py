@@ -12,6 +12,7 @@ from typing import Final, Protocol, TypeAlias
 
 from casework.errors import InvalidRequest
 from casework.facade.errors import ErrorReply
+from casework.gateway.chat.answers import ChatAnswer
 from casework.gateway.chat.request import ChatRequest
 from casework.gateway.outcomes import Answered, RoundErred, RoundUnavailable
 from casework.gateway.scope import Scope
@@ -49,7 +50,7 @@ class KeptAnswer:
     """As the server knows it."""
     dropped: tuple[str, ...] = ()
     """Members of the request that the server was not sent, or only in other terms."""
-    walked: Answered[object] | None = None
+    walked: Answered[ChatAnswer] | None = None
     """The round that was walked now; None where the answer was recorded before, so that nobody
     was asked and nothing is to be paid."""
 

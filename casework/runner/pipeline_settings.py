@@ -19,6 +19,7 @@ from pydantic import (
 )
 from pydantic.types import Strict
 
+from casework.checkpoints.call_names import is_call
 from casework.config.privacy_profile import PrivacyProfile
 from casework.config.settings_problems import FROZEN, settings_error
 from casework.gateway.messages import OnInvalidOutput, RequestLimits
@@ -215,6 +216,8 @@ class OperationSettings(BaseModel):
             raise settings_error("holds a control character, or a space at an end")
         if chunk_id(operation_id) is not None:
             raise settings_error("has the form of an id that parts of a document get")
+        if is_call(operation_id):
+            raise settings_error("has the form of an id that calls of clients get")
         return operation_id
 
     @field_validator("uses")
