@@ -38,6 +38,11 @@ class Found:
     failure: str | None = None
     """Code of why it did not say so when it was asked last."""
 
+    @property
+    def complete(self) -> bool:
+        """Tell whether these are all the models that it has."""
+        return self.failure is None and not self.left_out
+
 
 class Catalogue:
     """Knows the models of the providers that can say so, and takes nothing else from them.

@@ -17,6 +17,9 @@ from casework.gateway.scope import Scope
 AUTO: Final = "auto"
 """The name that stands for every provider."""
 
+NAME_CHARACTERS_MAX: Final = 512
+"""Longest name that is looked at; every provider and model that can be configured fits in."""
+
 KnownModels: TypeAlias = Mapping[str, Collection[str]]
 """The models that each provider was found to have, by provider id."""
 
@@ -162,7 +165,7 @@ def _named(
         return RouteReason.BARE_MODEL, bare
     head, slash, model = asked_for.partition("/")
     provider = _provider(head, config) if slash and model else None
-    if provider is None:
+    if provider is None or len(asked_for) > NAME_CHARACTERS_MAX:
         raise InvalidRequest(
             "no provider is known to have this model",
             code="model_not_found",
@@ -221,6 +224,12 @@ def _nobody(refused: tuple[Refusal, ...], profile: PrivacyProfile) -> Exception:
         return PrivacyViolation(
             f"no provider of this model is eligible under the profile {profile.value}",
             remedy="ask for another model, or have the profile widened where it is configured",
+        )
+    if reasons - {RefusalReason.DISABLED} == {RefusalReason.NOT_CAPABLE}:
+        return InvalidRequest(
+            "no provider of this model can answer this kind of request",
+            code="model_not_capable",
+            remedy="ask for another model",
         )
     return ConfigurationError(
         "no provider of this model can be asked: "

@@ -11,7 +11,14 @@ from casework.config.privacy_profile import PrivacyProfile
 from casework.config.providers import ProviderConfig
 from casework.errors import ConfigurationError, GatewayError, InvalidRequest, PrivacyViolation
 from casework.gateway.plan import RoundPolicy
-from casework.gateway.routing import RefusalReason, Route, RouteReason, route
+from casework.gateway.routing import (
+    NAME_CHARACTERS_MAX,
+    RefusalReason,
+    Route,
+    RouteReason,
+    route,
+    survey,
+)
 from casework.gateway.scope import UNBOUNDED, Scope
 
 CONFIG = GatewayConfig.parse("""
@@ -82,7 +89,20 @@ def test_other_names_may_fail_over(name: str) -> None:
     assert RoundPolicy.INTERACTIVE_AUTO is ask(name).policy
 
 
-@pytest.mark.parametrize("name", ["", "nobody", "/", "near/", "/x", "nobody/x", "AUTO", "near"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "",
+        "nobody",
+        "/",
+        "near/",
+        "/x",
+        "nobody/x",
+        "AUTO",
+        "near",
+        "near/" + "x" * NAME_CHARACTERS_MAX,
+    ],
+)
 def test_an_unknown_name_is_not_found(name: str) -> None:
     """It is never taken for something similar."""
     with pytest.raises(InvalidRequest) as caught:
@@ -126,6 +146,30 @@ def test_a_disabled_provider_cannot_be_asked_for() -> None:
     with pytest.raises(ConfigurationError) as caught:
         ask("off/idle")
     assert "no_eligible_provider" == caught.value.code
+
+
+def test_a_model_that_cannot_do_this_is_the_clients_mistake() -> None:
+    """Whoever could be asked for it is not capable; the configuration is not at fault."""
+    for name in ("auto", "near/x"):
+        with pytest.raises(InvalidRequest) as caught:
+            route(
+                name,
+                CONFIG,
+                scope=UNBOUNDED,
+                known_models=KNOWN,
+                objection=lambda _: RefusalReason.NOT_CAPABLE,
+            )
+        assert "model_not_capable" == caught.value.code
+
+
+def test_a_survey_tells_of_a_route_that_leads_to_nobody() -> None:
+    """Everybody is named with the reason, and nothing is raised."""
+    narrow = Scope(profile=PrivacyProfile.LOCAL_ONLY)
+    found = survey("Far/x", CONFIG, scope=narrow, known_models=KNOWN, objection=lambda _: None)
+    assert () == found.choices
+    assert [("Far/x", RefusalReason.PRIVACY_PROFILE)] == [
+        (refusal.choice.name, refusal.reason) for refusal in found.refused
+    ]
 
 
 @given(
