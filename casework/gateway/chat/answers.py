@@ -7,28 +7,29 @@ from typing import Final, TypeAlias
 
 from casework.gateway.chat.calls import ChatReply
 from casework.gateway.chat.completion import (
+    completed_message,
     finish_of,
     logprobs_of,
     malformed,
     object_in,
     put_head_right,
-    put_message_right,
-    text_of_id,
     usage_of,
     usage_read,
 )
 from casework.gateway.chat.json_members import (
+    EMPTY_TEXT,
     MISFIT,
     NOT_JSON,
+    Members,
     Raw,
     check_utf8,
+    digest_of,
     integer_or_none,
     is_list,
-    is_null,
     items_of,
     members_of,
-    raw,
     says_something,
+    text_or_none,
     without_lone_surrogates,
     written,
 )
@@ -135,42 +136,50 @@ def _shares_index(shape: AnswerShape) -> bool:
 
 def _completed(body: bytes, created: int) -> tuple[bytes, Usage | None]:
     top = members_of(body)
-    error = top.get("error")
-    if error is not None and not is_null(error):
+    error = top.pop("error", None)
+    if error is not None and says_something(error):
         raise failure_told(error)
-    if not is_list(top.get("choices")):
+    choices = top.get("choices")
+    if choices is None or not is_list(choices):
         raise malformed()
-    top["choices"] = _choices(top["choices"], body)
-    top["id"] = text_of_id(top.get("id"), body)
-    top["object"] = raw("chat.completion")
-    at = integer_or_none(top.get("created"))
-    top["created"] = raw(created if at is None else at)
-    top.setdefault("model", raw(""))
     visible, usage = usage_of(top.pop("usage", None))
-    if visible is not None:
-        top["usage"] = visible
     put_head_right(top)
-    return written(top), usage
+    at = integer_or_none(top.get("created"))
+    told: dict[str, object] = {
+        **top,
+        "id": text_or_none(top.get("id")) or f"chatcmpl-{digest_of(body)}",
+        "object": "chat.completion",
+        "created": created if at is None else at,
+        "model": top.get("model", EMPTY_TEXT),
+        "choices": _choices(choices, body),
+    }
+    if visible is not None:
+        told["usage"] = visible
+    return written(told), usage
 
 
-def _choices(value: Raw, seed: bytes) -> Raw:
+def _choices(value: Raw, seed: bytes) -> list[dict[str, object]]:
     choices = [object_in(item) for item in items_of(value)]
     indexes = [integer_or_none(choice.get("index")) for choice in choices]
     if None in indexes or len(set(indexes)) < len(indexes):
         indexes = list(range(len(choices)))
-    for index, choice in zip(indexes, choices, strict=True):
-        message = object_in(choice.get("message"))
-        put_message_right(message, seed)
-        otherwise = "stop"
-        if says_something(message.get("tool_calls")):
-            otherwise = "tool_calls"
-        elif "function_call" in message:
-            otherwise = "function_call"
-        choice["index"] = raw(index)
-        choice["message"] = raw(message)
-        choice["finish_reason"] = finish_of(choice.get("finish_reason"), otherwise=otherwise)
-        choice["logprobs"] = logprobs_of(choice.get("logprobs"))
-    return raw(choices)
+    return [_choice(choice, index, seed) for index, choice in zip(indexes, choices, strict=True)]
+
+
+def _choice(choice: Members, index: int | None, seed: bytes) -> dict[str, object]:
+    message = completed_message(object_in(choice.get("message")), seed)
+    otherwise = "stop"
+    if message.get("tool_calls"):
+        otherwise = "tool_calls"
+    elif "function_call" in message:
+        otherwise = "function_call"
+    return {
+        **choice,
+        "index": index,
+        "message": message,
+        "finish_reason": finish_of(choice.get("finish_reason"), otherwise=otherwise),
+        "logprobs": logprobs_of(choice.get("logprobs")),
+    }
 
 
 def _says_something(choice: AnswerChoice, usage: Usage | None) -> bool:

@@ -15,10 +15,9 @@ from casework.gateway.chat.completion import (
     usage_of,
 )
 from casework.gateway.chat.json_members import (
+    EMPTY_TEXT,
     MISFIT,
-    NONE_AT_ALL,
     NOT_JSON,
-    NOTHING_IN_IT,
     NULL,
     Members,
     Raw,
@@ -47,6 +46,7 @@ DONE_EVENT: Final = b"data: [DONE]\n\n"
 EARLY_MAX: Final = 16
 """Most chunks that may come before the one that names the stream."""
 
+_KIND: Final = raw("chat.completion.chunk")
 _NULL_USAGE: Final = b',"usage":null'
 _NO_MODEL: Final = b"\n"
 """Stands in no chunk, since the line feeds of each are replaced."""
@@ -72,12 +72,12 @@ class ChunkWriter:
         self._theirs = _NO_MODEL
         """The member by which the server names its model, and which stands once in a chunk."""
         self._ours = b'"model":' + bytes(self._model)
-        self._early: list[Members] = []
+        self._early: list[dict[str, object]] = []
         self._seen: set[int] = set()
         self._finished: set[int] = set()
         self._cut_off = False
         self._calls: dict[int, ToolCallIndexes] = {}
-        self._usage_chunk: Members = {}
+        self._usage_chunk: dict[str, object] = {}
         self._visible_usage: Raw | None = None
         self.usage: Usage | None = None
         """The last that the server told."""
@@ -126,20 +126,23 @@ class ChunkWriter:
 
     def ending(self) -> bytes:
         """Return the last events of a stream that ended as it should."""
-        events = [self._event(early) for early in self._early]
-        self._early.clear()
-        if self._include_usage and self._visible_usage is not None:
-            chunk = {"choices": NONE_AT_ALL} | self._usage_chunk | {"usage": self._visible_usage}
-            events.append(self._event(chunk))
-        return b"".join([*events, DONE_EVENT])
+        if not self._include_usage or self._visible_usage is None:
+            return DONE_EVENT
+        chunk = {"choices": [], **self._usage_chunk, "usage": self._visible_usage}
+        return self._event(chunk) + DONE_EVENT
 
     def _is_usual(self, chunk: ChunkShape) -> bool:
         """Tell whether nothing but the model has to be written anew."""
         if chunk.id != self._id or chunk.created != self._created:
             return False
         for choice in chunk.choices:
-            if choice.delta.tool_calls is not UNSET or choice.delta.function_call is not UNSET:
+            delta = choice.delta
+            if delta.function_call is not UNSET:
                 return False
+            if delta.tool_calls is not UNSET:
+                calls = self._calls.get(choice.index)
+                if calls is None or not all(map(calls.goes_on_with, delta.tool_calls)):
+                    return False
         return True
 
     def _without_null_usage(self, data: bytes, usage: Raw) -> bytes:
@@ -175,31 +178,31 @@ class ChunkWriter:
             raise malformed() from None
 
     def _completed(self, top: Members, data: bytes) -> bytes:
-        error = top.get("error")
-        if error is not None and not is_null(error):
+        error = top.pop("error", None)
+        if error is not None and says_something(error):
             raise failure_told(error)
         told_usage = self._take_usage(top)
         choices = self._choices(top.get("choices"), data)
-        top["choices"] = raw(choices)
         self._learn_model(top.get("model"), data)
         put_head_right(top)
+        chunk: dict[str, object] = {**top, "choices": choices}
         if told_usage and not choices:
-            self._usage_chunk = top
+            self._usage_chunk = chunk
             return b""
         if self._id is None and not choices and not text_or_none(top.get("id")):
-            return self._kept_early(top)
+            return self._kept_early(chunk)
         if self._id is None:
             self._identify(top, data)
         events = [self._event(early) for early in self._early]
         self._early.clear()
-        event = self._event(top)
+        event = self._event(chunk)
         self._note(read_chunk(event[len(b"data: ") :]))
         return b"".join([*events, event])
 
-    def _kept_early(self, top: Members) -> bytes:
+    def _kept_early(self, chunk: dict[str, object]) -> bytes:
         if len(self._early) >= EARLY_MAX:
             raise malformed()
-        self._early.append(top)
+        self._early.append(chunk)
         return b""
 
     def _identify(self, top: Members, data: bytes) -> None:
@@ -225,59 +228,55 @@ class ChunkWriter:
         self.usage = record or self.usage
         return True
 
-    def _choices(self, value: Raw | None, data: bytes) -> list[Raw]:
+    def _choices(self, value: Raw | None, data: bytes) -> list[dict[str, object]]:
         if value is None or is_null(value):
             return []
         if not is_list(value):
             raise malformed()
         return [
-            raw(self._choice(object_in(item), position, data))
+            self._choice(object_in(item), position, data)
             for position, item in enumerate(items_of(value))
         ]
 
-    def _choice(self, choice: Members, position: int, data: bytes) -> Members:
+    def _choice(self, choice: Members, position: int, data: bytes) -> dict[str, object]:
         number = integer_or_none(choice.get("index"))
         index = position if number is None else number
-        delta = choice.get("delta")
-        added = {} if delta is None or is_null(delta) else object_in(delta)
-        self._put_delta_right(added, index, data)
-        choice["index"] = raw(index)
-        choice["delta"] = raw(added) if added else NOTHING_IN_IT
         finish = choice.get("finish_reason")
-        called = index in self._calls and len(self._calls[index])
-        choice["finish_reason"] = (
-            finish_of(finish, otherwise="tool_calls" if called else "stop")
-            if says_something(finish)
-            else NULL
-        )
+        told: dict[str, object] = {
+            **choice,
+            "index": index,
+            "delta": self._delta(choice.get("delta"), index, data),
+            "finish_reason": NULL,
+        }
+        if says_something(finish):
+            otherwise = "tool_calls" if self._calls.get(index) else "stop"
+            told["finish_reason"] = finish_of(finish, otherwise=otherwise)
         if "logprobs" in choice:
-            choice["logprobs"] = logprobs_of(choice["logprobs"])
-        return choice
+            told["logprobs"] = logprobs_of(choice["logprobs"])
+        return told
 
-    def _put_delta_right(self, delta: Members, index: int, data: bytes) -> None:
+    def _delta(self, value: Raw | None, index: int, data: bytes) -> dict[str, object]:
+        delta = {} if value is None or is_null(value) else object_in(value)
         if "role" in delta and text_or_none(delta["role"]) not in _ROLES:
             if says_something(delta["role"]):
                 delta["role"] = raw("assistant")
             else:
                 del delta["role"]
         put_text_right(delta)
+        told: dict[str, object] = {**delta}
         if "tool_calls" in delta:
             calls = self._calls.setdefault(index, ToolCallIndexes())
-            delta["tool_calls"] = renumbered(delta["tool_calls"], calls, data)
+            told["tool_calls"] = renumbered(delta["tool_calls"], calls, data)
         if "function_call" in delta:
             function = object_in(delta["function_call"])
             if not is_text(function.get("name")):
                 function.pop("name", None)
-            put_function_right(function, missing_arguments=raw(""))
-            delta["function_call"] = raw(function)
+            put_function_right(function, missing_arguments=EMPTY_TEXT)
+            told["function_call"] = function
+        return told
 
-    def _event(self, chunk: Members) -> bytes:
-        named = {
-            "id": raw(self._id or f"chatcmpl-{digest_of()}"),
-            "object": raw("chat.completion.chunk"),
-            "created": raw(self._created),
-            "model": self._model,
-        }
+    def _event(self, chunk: dict[str, object]) -> bytes:
+        named = {"id": self._id, "object": _KIND, "created": self._created, "model": self._model}
         return b"data: " + written(chunk | named) + b"\n\n"
 
 
@@ -285,10 +284,11 @@ def _is_visible(delta: Delta) -> bool:
     """Tell whether a chunk adds anything that a client can see."""
     if delta.content or delta.refusal:
         return True
+    if delta.tool_calls is not UNSET and delta.tool_calls:
+        return True
     return any(
         part is not UNSET and says_something(part)
         for part in (
-            delta.tool_calls,
             delta.reasoning_content,
             delta.reasoning,
             delta.function_call,

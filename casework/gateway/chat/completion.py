@@ -11,7 +11,6 @@ from typing import Final, get_args
 
 from casework.gateway.chat.json_members import (
     MISFIT,
-    NONE_AT_ALL,
     NULL,
     Members,
     Raw,
@@ -25,7 +24,6 @@ from casework.gateway.chat.json_members import (
     members_of,
     raw,
     says_something,
-    text_of,
     text_or_none,
 )
 from casework.gateway.chat.wire_shapes import (
@@ -222,7 +220,7 @@ def put_function_right(function: Members, *, missing_arguments: Raw) -> None:
         function["arguments"] = raw(bytes(arguments).decode())
 
 
-def calls_of(value: Raw, seed: bytes) -> Raw:
+def calls_of(value: Raw, seed: bytes) -> list[dict[str, object]]:
     """Return whole tool calls, each with an id, a type, and arguments that are a text.
 
     Raises:
@@ -230,44 +228,39 @@ def calls_of(value: Raw, seed: bytes) -> Raw:
     """
     if not is_list(value):
         raise malformed()
-    calls: list[Raw] = []
+    calls: list[dict[str, object]] = []
     for position, item in enumerate(items_of(value)):
         call = object_in(item)
+        told: dict[str, object] = {**call}
         if not text_or_none(call.get("id")):
-            call["id"] = raw(f"call_{digest_of(seed, b'%d' % position, bytes(item))}")
+            told["id"] = f"call_{digest_of(seed, b'%d' % position)}"
         if text_or_none(call.get("type")) != "custom":
-            call["type"] = raw("function")
-            function = object_in(call.get("function"))
-            if not is_text(function.get("name")):
-                raise malformed()
-            put_function_right(function, missing_arguments=_NO_ARGUMENTS)
-            call["function"] = raw(function)
-        calls.append(raw(call))
-    return raw(calls)
+            told["type"] = "function"
+            told["function"] = _function(call.get("function"))
+        calls.append(told)
+    return calls
 
 
-def put_message_right(message: Members, seed: bytes) -> None:
-    """Complete a whole message.
+def _function(value: Raw | None) -> Members:
+    function = object_in(value)
+    if not is_text(function.get("name")):
+        raise malformed()
+    put_function_right(function, missing_arguments=_NO_ARGUMENTS)
+    return function
+
+
+def completed_message(message: Members, seed: bytes) -> dict[str, object]:
+    """Return a whole message with all that a message must have.
 
     Raises:
         ProviderFailure: It cannot be completed.
     """
-    message["role"] = raw("assistant")
     put_text_right(message)
-    message.setdefault("content", NULL)
-    message.setdefault("refusal", NULL)
+    told: dict[str, object] = {"content": NULL, "refusal": NULL, **message, "role": "assistant"}
     if not is_list(message.get("annotations")):
-        message["annotations"] = NONE_AT_ALL
+        told["annotations"] = []
     if "tool_calls" in message:
-        message["tool_calls"] = calls_of(message["tool_calls"], seed)
+        told["tool_calls"] = calls_of(message["tool_calls"], seed)
     if "function_call" in message:
-        function = object_in(message["function_call"])
-        put_function_right(function, missing_arguments=_NO_ARGUMENTS)
-        message["function_call"] = raw(function)
-
-
-def text_of_id(value: Raw | None, seed: bytes) -> Raw:
-    """Return the id that a server gave, or one made of what it sent."""
-    if value is not None and is_text(value) and text_of(value):
-        return value
-    return raw(f"chatcmpl-{digest_of(seed)}")
+        told["function_call"] = _function(message["function_call"])
+    return told

@@ -25,8 +25,7 @@ INTEGER_MAX: Final = 2**53
 """Greatest whole number that every reader of JSON holds exactly."""
 
 NULL: Final = Raw(b"null")
-NONE_AT_ALL: Final = Raw(b"[]")
-NOTHING_IN_IT: Final = Raw(b"{}")
+EMPTY_TEXT: Final = Raw(b'""')
 
 members_of: Final = msgspec.json.Decoder(Members).decode
 """Read an object; of a name that stands twice, the last value counts."""
@@ -66,11 +65,17 @@ def is_null(value: Raw | None) -> bool:
 
 
 def says_something(value: Raw | None) -> bool:
-    """Tell whether a value is there and none of null, an empty text, list or object."""
-    return value is not None and bytes(value) not in _SAYS_NOTHING
+    """Tell whether a value is there and none of null, false, an empty text, list or object."""
+    if value is None:
+        return False
+    content = bytes(value)
+    if content[0] in _OPEN:
+        return not content[1:-1].isspace() and len(content) > len("[]")
+    return content not in _SAYS_NOTHING
 
 
-_SAYS_NOTHING: Final = frozenset({b"null", b'""', b"[]", b"{}"})
+_OPEN: Final = frozenset({_BRACE, _BRACKET})
+_SAYS_NOTHING: Final = frozenset({b"null", b"false", b'""'})
 
 
 def raw(value: object) -> Raw:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Final
 
 from casework.config.privacy_profile import PrivacyProfile
@@ -18,7 +19,7 @@ from casework.gateway.chat.json_members import (
 )
 from casework.gateway.chat.refusals import missing, out_of_range, wrong_type
 from casework.gateway.chat.withheld import PRIVACY_MEMBER
-from casework.strict_json import InvalidJSON, parse
+from casework.strict_json import object_without_duplicates
 
 WITHHELD_TOLD_MAX: Final = 64
 """Most members that are named as withheld."""
@@ -72,13 +73,13 @@ def privacy_profile_of(top: Members, body: bytes) -> PrivacyProfile | None:
     if PRIVACY_MEMBER not in top:
         return None
     try:
-        parse(body)
-        doubtful = False
-    except InvalidJSON as error:
-        doubtful = error.reason == "duplicate_key"
-    if doubtful:
+        json.loads(body, object_pairs_hook=object_without_duplicates)
+        plain = True
+    except (ValueError, RecursionError):
+        plain = False
+    if not plain:
         raise InvalidRequest(
-            "a member stands twice",
+            "a member stands twice, so that it is open which profile is meant",
             code="duplicate_member",
             where=PRIVACY_MEMBER,
             remedy="beside a privacy profile, write each member once",

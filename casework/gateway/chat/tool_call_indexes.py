@@ -13,6 +13,7 @@ from typing import Final
 
 from casework.gateway.chat.completion import malformed, object_in, put_function_right
 from casework.gateway.chat.json_members import (
+    EMPTY_TEXT,
     Members,
     Raw,
     digest_of,
@@ -21,14 +22,13 @@ from casework.gateway.chat.json_members import (
     is_object,
     is_text,
     items_of,
-    raw,
+    members_of,
     text_or_none,
 )
+from casework.gateway.chat.wire_shapes import UNSET, CallFragment
 
 CALLS_MAX: Final = 1024
 """Most tool calls in one answer."""
-
-_EMPTY_TEXT: Final = Raw(b'""')
 
 
 class ToolCallIndexes:
@@ -42,6 +42,19 @@ class ToolCallIndexes:
     def __len__(self) -> int:
         """Return how many calls have begun."""
         return len(self._names)
+
+    def goes_on_with(self, fragment: CallFragment) -> bool:
+        """Tell whether a fragment adds to a call under the index that the call has already."""
+        function = fragment.function
+        return (
+            fragment.id is UNSET
+            and fragment.type is UNSET
+            and function is not UNSET
+            and function.name is UNSET
+            and function.arguments is not UNSET
+            and is_text(function.arguments)
+            and self._by_number.get(fragment.index) == fragment.index
+        )
 
     def place(
         self, *, call_id: str | None, number: int | None, name: str | None, met: set[int]
@@ -86,7 +99,7 @@ class ToolCallIndexes:
         return None if name or not self._names else len(self._names) - 1
 
 
-def renumbered(value: Raw, calls: ToolCallIndexes, seed: bytes) -> Raw:
+def renumbered(value: Raw, calls: ToolCallIndexes, seed: bytes) -> list[dict[str, object]]:
     """Return a chunk's fragments of tool calls with the indexes that a client can rely on.
 
     Args:
@@ -100,36 +113,37 @@ def renumbered(value: Raw, calls: ToolCallIndexes, seed: bytes) -> Raw:
     if not is_list(value):
         raise malformed()
     met: set[int] = set()
-    return raw([raw(_fragment(object_in(item), calls, seed, met)) for item in items_of(value)])
+    return [_fragment(object_in(item), calls, seed, met) for item in items_of(value)]
 
 
-def _fragment(fragment: Members, calls: ToolCallIndexes, seed: bytes, met: set[int]) -> Members:
-    custom = text_or_none(fragment.get("type")) == "custom"
+def _fragment(
+    fragment: Members, calls: ToolCallIndexes, seed: bytes, met: set[int]
+) -> dict[str, object]:
+    custom = text_or_none(fragment.get("type")) == "custom" or "custom" in fragment
     spoken = fragment.get("custom" if custom else "function")
-    function = object_in(spoken) if is_object(spoken) else None
-    name = text_or_none(function.get("name")) if function is not None else None
+    function = members_of(spoken) if spoken is not None and is_object(spoken) else {}
     call_id = text_or_none(fragment.get("id"))
     index, begins = calls.place(
-        call_id=call_id, number=integer_or_none(fragment.get("index")), name=name or None, met=met
+        call_id=call_id,
+        number=integer_or_none(fragment.get("index")),
+        name=text_or_none(function.get("name")) or None,
+        met=met,
     )
-    if begins:
-        if not call_id:
-            fragment["id"] = raw(f"call_{digest_of(seed, b'%d' % index)}")
-        if not custom:
-            fragment["type"] = raw("function")
-            function = function if function is not None else {}
-            if not is_text(function.get("name")):
-                function["name"] = _EMPTY_TEXT
-    else:
+    if not begins:
         fragment.pop("id", None)
         fragment.pop("type", None)
-        if function is not None:
-            function.pop("name", None)
-    if not custom:
-        fragment.pop("function", None)
-        if function is not None:
-            put_function_right(function, missing_arguments=_EMPTY_TEXT)
-            fragment["function"] = raw(function)
-    elif function is not None:
-        fragment["custom"] = raw(function)
-    return {"index": raw(index)} | fragment | {"index": raw(index)}
+        function.pop("name", None)
+    told: dict[str, object] = {**fragment, "index": index}
+    if begins and not call_id:
+        told["id"] = f"call_{digest_of(seed, b'%d' % index)}"
+    if custom:
+        told["custom"] = function
+        return told
+    if begins:
+        told["type"] = "function"
+    if begins and not is_text(function.get("name")):
+        function["name"] = EMPTY_TEXT
+    if begins or function:
+        put_function_right(function, missing_arguments=EMPTY_TEXT)
+        told["function"] = function
+    return told

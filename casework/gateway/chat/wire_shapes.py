@@ -147,6 +147,22 @@ class AnswerShape(Struct, gc=False):
     error: UnsetType | None = UNSET
 
 
+class FunctionFragment(Struct, gc=False):
+    """What a chunk adds to a call of a function."""
+
+    name: Raw | UnsetType = UNSET
+    arguments: Raw | UnsetType = UNSET
+
+
+class CallFragment(Struct, gc=False):
+    """What a chunk adds to a tool call."""
+
+    index: int
+    id: Raw | UnsetType = UNSET
+    type: Raw | UnsetType = UNSET
+    function: FunctionFragment | UnsetType = UNSET
+
+
 class Delta(Struct, gc=False):
     """What a chunk adds."""
 
@@ -156,7 +172,7 @@ class Delta(Struct, gc=False):
     reasoning_content: Raw | UnsetType = UNSET
     reasoning: Raw | UnsetType = UNSET
     audio: Raw | UnsetType = UNSET
-    tool_calls: Raw | UnsetType = UNSET
+    tool_calls: list[CallFragment] | UnsetType = UNSET
     function_call: Raw | UnsetType = UNSET
 
 

@@ -30,9 +30,9 @@ _OURS: Final = frozenset({"model", "stream", "stream_options", PRIVACY_MEMBER})
 _DESTINATIONS: Final = frozenset(
     {
         "api_base", "api_type", "api_version", "base_url", "bootstrap_host", "bootstrap_port",
-        "callback_url", "custom_llm_provider", "data_sources", "datasources", "deployment_id",
-        "extra_body", "extra_query", "kv_transfer_params", "organization", "proxies", "proxy",
-        "router_settings_override", "tenant_id", "user_config", "webhook_url",
+        "custom_llm_provider", "data_sources", "deployment_id", "endpoint", "extra_body",
+        "extra_query", "host", "kv_transfer_params", "organization", "proxies", "proxy",
+        "router_settings_override", "tenant_id", "url", "user_config",
     }
 )  # fmt: skip
 _OTHER_MODELS: Final = frozenset(
@@ -43,22 +43,31 @@ _OTHER_MODELS: Final = frozenset(
 )  # fmt: skip
 _CREDENTIALS: Final = frozenset(
     {
-        "api_key", "apikey", "authorization", "client_id", "client_secret", "credentials",
-        "extra_headers", "headers", "password", "secret", "token",
+        "api_key", "authorization", "client_id", "client_secret", "credentials", "extra_headers",
+        "headers", "password", "secret", "token",
     }
 )  # fmt: skip
-_NEVER: Final = _OURS | _DESTINATIONS | _OTHER_MODELS | _CREDENTIALS
+_NEVER: Final = frozenset(
+    name.replace("_", "") for name in _OURS | _DESTINATIONS | _OTHER_MODELS | _CREDENTIALS
+)
 _FAMILIES: Final = ("aws_", "azure_", "langfuse_", "langsmith_", "litellm_", "vertex_", "watsonx_")
-_KINDS: Final = (
-    "_access_key", "_access_token", "_api_base", "_api_key", "_auth_token", "_base_url",
-    "_credentials", "_endpoint", "_password", "_secret", "_secret_key",
+_KINDS: Final = ("_endpoint", "_host", "_secret", "_uri", "_url")
+_KINDS_IN_ONE_WORD: Final = (
+    "accesskey", "accesstoken", "apibase", "apikey", "authtoken", "baseurl", "credentials",
+    "password", "secretkey",
 )  # fmt: skip
 
 
 def is_withheld(name: str) -> bool:
     """Tell whether a member is never passed on, whatever its value."""
     folded = name.casefold().replace("-", "_")
-    return folded in _NEVER or folded.startswith(_FAMILIES) or folded.endswith(_KINDS)
+    word = folded.replace("_", "")
+    return (
+        word in _NEVER
+        or word.endswith(_KINDS_IN_ONE_WORD)
+        or folded.endswith(_KINDS)
+        or folded.startswith(_FAMILIES)
+    )
 
 
 def shown(name: str) -> str:
