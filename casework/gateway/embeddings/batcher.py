@@ -90,7 +90,7 @@ class _Caller:
 class _Batch:
     key: _Key
     callers: list[_Caller] = field(default_factory=list)
-    """Who still waits for an answer."""
+    """Who has not left."""
     inputs: int = 0
     size_bytes: int = 0
     window: Alarm | None = None
@@ -203,7 +203,7 @@ class EmbeddingBatcher:
         callers = tuple(batch.callers)
         batch.deadline = max((c.deadline for c in callers), key=lambda d: d.at_monotonic)
         batch.call = asyncio.create_task(self._asked(batch.key.scope, callers, batch.deadline))
-        batch.call.add_done_callback(partial(_hand_out, batch, callers))
+        batch.call.add_done_callback(partial(_hand_out, callers))
 
     def _taken_down(self, batch: _Batch) -> None:
         """Let a batch wait no longer."""
@@ -269,10 +269,9 @@ def _out_of_time(caller: _Caller, batch: _Batch) -> None:
 
 
 def _hand_out(
-    batch: _Batch, callers: Sequence[_Caller], call: asyncio.Task[list[Walked[EmbeddingAnswer]]]
+    callers: Sequence[_Caller], call: asyncio.Task[list[Walked[EmbeddingAnswer]]]
 ) -> None:
     """Tell each caller its part of what came of the call."""
-    batch.callers.clear()
     failure = asyncio.CancelledError() if call.cancelled() else call.exception()
     outcomes = [failure] * len(callers) if failure is not None else call.result()
     for caller, outcome in zip(callers, outcomes, strict=True):

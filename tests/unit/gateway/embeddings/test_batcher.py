@@ -68,15 +68,28 @@ async def test_a_request_that_does_not_fit_opens_the_next_batch() -> None:
     assert [("a", "b"), ("c", "d")] == bench.asked
 
 
-async def test_a_request_longer_than_a_batch_is_sent_alone() -> None:
+@pytest.mark.parametrize("texts", [("b", "c", "d"), ("b", "c", "d", "e")])
+async def test_a_request_as_long_as_a_batch_or_longer_is_sent_alone(texts: tuple[str, ...]) -> None:
     """It goes in one call, whole, and those who wait go on waiting."""
     bench = Bench(items_max=3)
     await bench.come("a")
-    long = await bench.come("b", "c", "d", "e")
-    assert [("b", "c", "d", "e")] == bench.asked
-    assert 4 == len(vectors(long))
+    long = await bench.come(*texts)
+    assert [texts] == bench.asked
+    assert len(texts) == len(vectors(long))
     await bench.let_pass(0.1)
-    assert [("b", "c", "d", "e"), ("a",)] == bench.asked
+    assert [texts, ("a",)] == bench.asked
+
+
+async def test_one_request_stands_for_all() -> None:
+    """The round is given what the requests have in common, and the sum of their sizes."""
+    bench = Bench()
+    await bench.come("a", members={"user": b'"u"'}, body_bytes=20, withheld=("api_key",))
+    await bench.come("b", members={"user": b'"u"'}, body_bytes=22)
+    await bench.let_pass(0.1)
+    expected = EmbeddingRequest(
+        model="m", inputs=(b'"a"', b'"b"'), members={"user": b'"u"'}, body_bytes=42
+    )
+    assert [expected] == [call.request for call in bench.calls]
 
 
 async def test_texts_together_stay_below_the_limit_of_bytes() -> None:
@@ -89,6 +102,20 @@ async def test_texts_together_stay_below_the_limit_of_bytes() -> None:
     assert [(half,), ("x" * BATCH_BYTES_MAX,)] == bench.asked
     await bench.let_pass(0.1)
     assert 3 == len(bench.calls)
+
+
+async def test_whoever_leaves_makes_room() -> None:
+    """Its texts and bytes are free for others."""
+    bench = Bench(items_max=4)
+    half = "x" * (BATCH_BYTES_MAX // 2)
+    first = await bench.come(half, "a")
+    await bench.come("b")
+    first.cancel()
+    await settle()
+    await bench.come(half)
+    assert [] == bench.asked
+    await bench.come("c", "d")
+    assert [("b", half, "c", "d")] == bench.asked
 
 
 async def test_without_a_window_everything_is_sent_at_once() -> None:
