@@ -40,6 +40,7 @@ DOORS: dict[str, set[str]] = {
     "backports": {"gateway/content_encodings.py"},
     "brotli": {"gateway/content_encodings.py"},
     "compression": {"gateway/content_encodings.py"},
+    "fastapi": {"facade/app.py"},
     "filelock": {"checkpoints/locks.py"},
     "httptools": {"gateway/http_connection.py"},
     "jsonschema": {"gateway/validation.py"},
@@ -56,6 +57,8 @@ DOORS: dict[str, set[str]] = {
     "referencing": {"gateway/validation.py"},
     "sqlite3": {"checkpoints/index.py", "runtime/line/line_state.py"},
     "tomli": {"config/toml_document.py"},
+    "uvicorn": {"runtime/http/server.py"},
+    "uvloop": {"runtime/http/server.py"},
     "xllamacpp": {"gateway/providers/llamacpp.py"},
 }
 """Files in which a library may be imported; everybody else asks there."""
@@ -69,6 +72,7 @@ HEAVY = {
     "brotli",
     "fastapi",
     "filelock",
+    "httptools",
     "jsonschema",
     "jsonschema_rs",
     "msgspec",

@@ -4,17 +4,26 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import assert_never
 
 from casework.config.gateway_config import GatewayConfig
 from casework.config.privacy_profile import PrivacyProfile
 from casework.errors import InvalidRequest
 from casework.facade.chat_relay import relay
 from casework.facade.disclosure import Disclosure
+from casework.facade.durable_calls import (
+    KEY_HEADER,
+    DurableCalls,
+    DurableKey,
+    KeptAnswer,
+    KeptRefusal,
+    durable_key,
+)
 from casework.facade.endpoint import Visit
 from casework.facade.errors import reply_to_failed_round
 from casework.facade.exchange import Refused
 from casework.facade.open_requests import OpenRequests
-from casework.gateway.chat.request import read_chat_request
+from casework.gateway.chat.request import ChatRequest, read_chat_request
 from casework.gateway.llm_gateway import LLMGateway
 from casework.gateway.outcomes import Answered
 from casework.gateway.scope import Scope
@@ -29,12 +38,16 @@ class ChatRoute:
     Args:
         gateway: Who walks the rounds.
         open_requests: Under whose watch the work is done.
+        durable: Who keeps the calls that are to be kept; None refuses them.
     """
 
-    def __init__(self, gateway: LLMGateway, open_requests: OpenRequests) -> None:
+    def __init__(
+        self, gateway: LLMGateway, open_requests: OpenRequests, durable: DurableCalls | None = None
+    ) -> None:
         self._gateway = gateway
         self._config: GatewayConfig = gateway.config
         self._open_requests = open_requests
+        self._durable = durable
         self._disclosure = Disclosure(shown=gateway.config.serve.disclose, clock=gateway.clock)
 
     async def serve(self, visit: Visit) -> None:
@@ -49,7 +62,11 @@ class ChatRoute:
         request = read_chat_request(body, engine=self._config.validation.engine)
         visit.told.model, visit.told.stream = request.model, request.stream
         scope = scope_of(visit, request.privacy_profile)
+        key = durable_key(exchange.headers, client=visit.client.label, stream=request.stream)
         visit.watched_by(self._open_requests)
+        if key is not None:
+            await self._kept(visit, request, scope=scope, key=key, begun=begun)
+            return
         if request.stream:
             await relay(visit, self._gateway, request, scope=scope, disclosure=self._disclosure)
             return
@@ -61,6 +78,29 @@ class ChatRoute:
             walked, withheld=(*request.withheld, *walked.answer.dropped), begun=begun
         )
         await exchange.reply(200, walked.answer.body(request.model), headers)
+
+    async def _kept(
+        self, visit: Visit, request: ChatRequest, *, scope: Scope, key: DurableKey, begun: float
+    ) -> None:
+        """Answer a call that is kept: from the record, or by a round that is recorded."""
+        if self._durable is None:
+            raise InvalidRequest(
+                "this service keeps no calls",
+                code="idempotency_unsupported",
+                where=KEY_HEADER.decode(),
+                remedy="send the request without the header",
+            )
+        kept = await self._durable.answer(request, scope=scope, key=key)
+        if kept.walked is not None:
+            visit.told.take(kept.walked)
+        match kept:
+            case KeptRefusal(reply=reply):
+                raise Refused(reply)
+            case KeptAnswer():
+                headers = self._disclosure.kept(kept, withheld=request.withheld, begun=begun)
+                await visit.exchange.reply(200, kept.body, headers)
+            case _:
+                assert_never(kept)
 
 
 def scope_of(visit: Visit, body_profile: PrivacyProfile | None) -> Scope:

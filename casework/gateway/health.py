@@ -97,7 +97,9 @@ class ProviderHealth:
         elif provider in self._breakers:
             self._breakers.pop(provider)  # the server answered, whatever it thought of the key
         if policy.cooldown is not None and not policy.counts_for_breaker:
-            self._cool((provider, key, model), policy.cooldown, failure, now)
+            scope = model if policy.cooldown.scope is CooldownScope.KEY_AND_MODEL else None
+            until = now + _rest_seconds(policy.cooldown, failure)
+            self._cool((provider, key, scope), until, failure.kind)
 
     def abandoned(self, provider: str) -> None:
         """Take note that a call ended without a verdict, so that another may be the probe."""
@@ -122,20 +124,13 @@ class ProviderHealth:
             breaker.open_until = max(breaker.open_until or 0.0, now + self._config.open_seconds)
 
     def _cool(
-        self,
-        target: tuple[str, str | None, str],
-        cooldown: Cooldown,
-        failure: ProviderFailure,
-        now: float,
+        self, resting: tuple[str, str | None, str | None], until: float, kind: FailureKind
     ) -> None:
-        provider, key, model = target
-        asked_for = failure.retry_after_seconds
-        seconds = cooldown.seconds if asked_for is None else min(asked_for, COOLDOWN_SECONDS_MAX)
-        scope = model if cooldown.scope is CooldownScope.KEY_AND_MODEL else None
-        before, _ = self._cooling.get((provider, key, scope), (now, failure.kind))
-        self._cooling[provider, key, scope] = (max(before, now + seconds), failure.kind)
+        before = self._cooling.get(resting)
+        if before is None or before[0] < until:
+            self._cooling[resting] = (until, kind)
         if len(self._cooling) > RESTING_MAX:
-            self._forget(now)
+            self._forget(self._clock.monotonic())
 
     def _forget(self, now: float) -> None:
         """Let go of what is over, and of the soonest to end beyond the most that is kept."""
@@ -143,3 +138,10 @@ class ProviderHealth:
             (item for item in self._cooling.items() if item[1][0] > now), key=lambda item: item[1]
         )
         self._cooling = dict(left[-RESTING_MAX:])
+
+
+def _rest_seconds(cooldown: Cooldown, failure: ProviderFailure) -> float:
+    """Return how long to rest: what the server asks for, within reason, or else the usual."""
+    if failure.retry_after_seconds is None:
+        return cooldown.seconds
+    return min(failure.retry_after_seconds, COOLDOWN_SECONDS_MAX)

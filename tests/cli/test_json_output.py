@@ -66,7 +66,7 @@ LINES = [
     ("logs", "--requests"),
     ("keys", "list"),
 ]
-ELSEWHERE = {"demo", "model install", "worker"}
+ELSEWHERE = {"demo", "model install", "serve", "worker"}
 """Tried where they need no network, or end by themselves: below, or in their own tests."""
 
 

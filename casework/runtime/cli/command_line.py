@@ -27,6 +27,7 @@ from casework.runtime.cli import (
     project_verbs,
     revise_verb,
     run_verbs,
+    serve_verb,
     setup_verbs,
     worker_verb,
 )
@@ -48,6 +49,7 @@ for _group in (
     plan_verb,
     run_verbs,
     worker_verb,
+    serve_verb,
     overview_verbs,
     line_verbs,
     again_verbs,

@@ -107,6 +107,7 @@ STEPS: Final = (
     ("keys list", 0),
     ("keys revoke intake", 0),
     ("worker --check-health health.json", 1),
+    ("serve --host 0.0.0.0 --port 0", 2),
     ("export --format zip -o sealed", 0),
     ("inspect sealed/plain.txt.zip", 0),
     ("revise plain.txt --reason again", 0),
