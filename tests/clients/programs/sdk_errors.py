@@ -81,12 +81,13 @@ def case_wrong_requests() -> None:
     """Requests that cannot be asked say which member is wrong."""
     for members, param in (
         ({"messages": "hello"}, "messages"),
-        ({"temperature": "warm"}, "temperature"),
+        ({"messages": [{"role": "user", "content": 5}]}, "messages[0].content"),
         ({"n": "two"}, "n"),
+        ({"response_format": {"type": "json_schema"}}, "response_format.json_schema"),
     ):
         error = refused("x", extra_body=members)
         assert type(error) is openai.BadRequestError, members
-        assert error.param is None or error.param.startswith(param), error.param
+        assert error.param == param
 
 
 def case_a_repeated_key_with_another_body() -> None:
@@ -113,12 +114,11 @@ def case_a_stream_that_breaks() -> None:
         assert chunks, fault
 
 
-def case_retries_are_the_sdks_own() -> None:
-    """An SDK that tries again gets the answer that the second call brings."""
+def case_the_sdk_tries_again() -> None:
+    """An SDK that may try again does so after a failure that may pass."""
     patient = OpenAI(base_url=BASE_URL, api_key=KEY, max_retries=2)
-    text = "[[fault:422 times=1]] [[say:ok]]"
-    assert type(refused(text, client=patient)) is openai.UnprocessableEntityError
-    assert "ok" == ask(text, client=patient).choices[0].message.content
+    text = "[[fault:503 times=1]] [[say:ok]]"
+    assert ask(text, client=patient).choices[0].message.content == "ok"
 
 
 if __name__ == "__main__":
