@@ -1,4 +1,4 @@
-"""One POST over HTTP, and never a second: the door to the HTTP client.
+"""One request over HTTP, and never a second; what comes back is told as an answer or a failure.
 
 No redirect is followed, no proxy of the environment used, no cookie kept, no request sent again.
 """
@@ -9,13 +9,17 @@ import asyncio
 import socket
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
+from typing import Final, TypeVar
+from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
 
 from casework.errors import ConfigurationError
 from casework.gateway.clock import Deadline
+from casework.gateway.connection_pool import ConnectionPool
 from casework.gateway.content_encodings import (
     BadBodyError,
     BodyTooLargeError,
@@ -23,6 +27,7 @@ from casework.gateway.content_encodings import (
     unpacked,
 )
 from casework.gateway.errors import FailureKind, ProviderFailure
+from casework.gateway.http_connection import Answer, NotHTTPError, Origin
 from casework.gateway.http_replies import (
     ACCEPTED,
     EXPLAINED,
@@ -33,14 +38,16 @@ from casework.gateway.http_replies import (
 from casework.gateway.messages import Credential
 from casework.gateway.sse import EventReader, EventTooLongError
 
-if TYPE_CHECKING:
-    import aiohttp
+ADDRESSES_MAX: Final = 256
+"""Most addresses whose heads are remembered."""
 
-CONNECTIONS_MAX: Final = 100
-LOCALHOST: Final = ("127.0.0.1", "::1")
-
-_JSON_BEGINS: Final = b"{["
+_JSON_BEGINS: Final = (b"{", b"[")
 """No field of a stream has a name that begins so."""
+_BROKEN: Final = (
+    *(OSError, UnicodeError, NotHTTPError),
+    *(BadBodyError, BodyTooLargeError, EventTooLongError),
+)
+"""What can go wrong on the way."""
 
 _Result = TypeVar("_Result")
 
@@ -54,15 +61,9 @@ class HTTPRequest:
     """JSON."""
     credential: Credential | None
     response_bytes_max: int
-    """Longest body that is read, packed and unpacked."""
-
-
-@dataclass(slots=True)
-class _Progress:
-    """How far one request came."""
-
-    sent: bool = False
-    """A connection stood, so that bytes may have been written to it."""
+    """Longest body that is read, packed and unpacked; of a stream, longest event."""
+    alone: bool = False
+    """Use a connection that serves no other request."""
 
 
 class HTTPTransport:
@@ -80,7 +81,7 @@ class HTTPTransport:
     def __init__(self, *, ca_file: Path | None = None) -> None:
         self._ca_file = ca_file
         self._tls: ssl.SSLContext | None = _tls_context(ca_file) if ca_file else None
-        self._sessions: WeakKeyDictionary[asyncio.AbstractEventLoop, aiohttp.ClientSession] = (
+        self._pools: WeakKeyDictionary[asyncio.AbstractEventLoop, ConnectionPool] = (
             WeakKeyDictionary()
         )
 
@@ -94,77 +95,73 @@ class HTTPTransport:
             ProviderFailure: There is no such reply. ``sent`` tells whether a byte of the request
                 may have left.
         """
-        progress = _Progress()
+        return await self._exchanged("POST", request, deadline=deadline, read=_whole)
 
-        async def whole() -> bytes:
-            response = await self._answered(request, progress)
-            try:
-                await _judge_status(response, deadline)
-                body = await _body(response, request.response_bytes_max)
-            except BaseException:
-                response.close()
-                raise
-            response.release()
-            return body
-
-        return await _classified(whole, progress, deadline)
-
-    async def open_stream(self, request: HTTPRequest, *, deadline: Deadline) -> ServerEvents:
-        """Send one request and return the events of an accepted reply, none of them read yet.
-
-        The deadline covers everything up to the last header. Cancelling closes the connection;
-        afterwards whoever has the stream closes it.
+    async def get_json(self, request: HTTPRequest, *, deadline: Deadline) -> bytes:
+        """Ask for what is at an address, without a body; see :meth:`post_json`.
 
         Raises:
             ProviderFailure: See :meth:`post_json`.
         """
-        progress = _Progress()
+        return await self._exchanged("GET", request, deadline=deadline, read=_whole)
 
-        async def begun() -> ServerEvents:
-            response = await self._answered(request, progress)
-            try:
-                await _judge_status(response, deadline)
-                return ServerEvents(response, request.response_bytes_max)
-            except BaseException:
-                response.close()
-                raise
+    async def open_stream(self, request: HTTPRequest, *, deadline: Deadline) -> ServerEvents:
+        """Send one request and return the events of an accepted reply, none of them read yet.
 
-        return await _classified(begun, progress, deadline)
+        The deadline covers everything up to the last header, and cancelling until then closes the
+        connection. Whoever has the stream closes it.
+
+        Raises:
+            ProviderFailure: See :meth:`post_json`.
+        """
+        return await self._exchanged("POST", request, deadline=deadline, read=_events)
 
     async def aclose(self) -> None:
-        """Close the connections of the running loop."""
-        session = self._sessions.pop(asyncio.get_running_loop(), None)
-        if session is not None:
-            await session.close()
+        """Close the connections of the running loop, and with them what is still under way."""
+        pool = self._pools.pop(asyncio.get_running_loop(), None)
+        if pool is not None:
+            await pool.aclose()
 
-    async def _answered(self, request: HTTPRequest, progress: _Progress) -> aiohttp.ClientResponse:
-        headers = {
-            "Accept": "application/json",
-            "Accept-Encoding": "identity",
-            "Content-Type": "application/json",
-            "User-Agent": "casework",
-        }
-        if request.credential is not None:
-            headers["Authorization"] = f"Bearer {request.credential.secret}"
-        # Twice round the loop, so that a close which has already arrived is seen before a kept
-        # connection is chosen; nothing that was written is ever written again.
-        await asyncio.sleep(0)
-        await asyncio.sleep(0)
-        return await self._session().post(
-            request.url,
-            data=request.body,
-            headers=headers,
-            allow_redirects=False,
-            ssl=self._verifying() if request.url.startswith("https:") else True,
-            trace_request_ctx=progress,
-        )
-
-    def _session(self) -> aiohttp.ClientSession:
+    async def _exchanged(
+        self,
+        method: str,
+        request: HTTPRequest,
+        *,
+        deadline: Deadline,
+        read: Callable[[Answer, int], Awaitable[_Result]],
+    ) -> _Result:
         loop = asyncio.get_running_loop()
-        session = self._sessions.get(loop)
-        if session is None:
-            session = self._sessions[loop] = _new_session()
-        return session
+        answer: Answer | None = None
+        expiry: asyncio.TimerHandle | None = None
+        accepted = False
+        try:
+            origin, content = _written(method, request)
+            answer = await self._pool(loop).ask(
+                origin, content, alone=request.alone, deadline=deadline
+            )
+            expiry = loop.call_later(deadline.remaining(), answer.expire)
+            await answer.head()
+            if answer.status not in ACCEPTED:
+                raise await _refusal(answer, deadline)
+            result = await read(answer, request.response_bytes_max)
+            accepted = True
+        except _BROKEN as error:
+            failure = _failure(error, sent=answer is not None)
+        else:
+            return result
+        finally:
+            if expiry is not None:
+                expiry.cancel()
+            if answer is not None and not accepted:
+                answer.close()
+        # Raised out here, where an error that holds the address is no longer at hand.
+        raise failure
+
+    def _pool(self, loop: asyncio.AbstractEventLoop) -> ConnectionPool:
+        pool = self._pools.get(loop)
+        if pool is None:
+            pool = self._pools[loop] = ConnectionPool(self._verifying)
+        return pool
 
     def _verifying(self) -> ssl.SSLContext:
         if self._tls is None:
@@ -175,11 +172,15 @@ class HTTPTransport:
 class ServerEvents:
     """The events of one accepted reply."""
 
-    def __init__(self, response: aiohttp.ClientResponse, event_bytes_max: int) -> None:
+    def __init__(self, answer: Answer, event_bytes_max: int) -> None:
         self.dropped: tuple[str, ...] = ()
-        self._response = response
+        self._answer = answer
         self._bytes_max = event_bytes_max
-        self._unpacker = Unpacker(_encoding(response))
+        self._unpacker = Unpacker(answer.field(b"content-encoding") or "")
+        self._reader = EventReader(event_bytes_max)
+        self._begun = False
+        self._whole: bytearray | None = None
+        """A body that is no stream, as far as it has come."""
 
     async def events(self) -> AsyncIterator[list[bytes]]:
         """Yield the data of events in the order of their arrival, in lists of what came at once.
@@ -189,126 +190,117 @@ class ServerEvents:
         Raises:
             ProviderFailure: The connection broke, or an event is longer than allowed.
         """
-        reader = EventReader(self._bytes_max)
-        whole: bytearray | None = None
-        begun = False
-        failure = None
         try:
-            async for piece in self._pieces():
-                if not begun and (piece := piece.lstrip()):
-                    begun = True
-                    whole = bytearray() if piece[0] in _JSON_BEGINS else None
-                if whole is not None:
-                    whole += piece
-                    if len(whole) > self._bytes_max:
-                        raise EventTooLongError  # noqa: TRY301 - told below like any other
-                elif found := reader.feed(piece):
+            while data := await self._answer.piece():
+                for piece in self._unpacker.feed(data):
+                    if found := self._events_in(piece):
+                        yield found
+            for piece in self._unpacker.end():
+                if found := self._events_in(piece):
                     yield found
-            if found := [bytes(whole)] if whole is not None else reader.end():
+            if found := self._last_events():
                 yield found
-        except EventTooLongError:
-            failure = ProviderFailure(FailureKind.RESPONSE_TOO_LARGE)
+        except _BROKEN as error:
+            failure = _failure(error, sent=True)
+        else:
+            return
         finally:
             self.close()
-        if failure is not None:
-            raise failure
+        raise failure
 
     def close(self) -> None:
         """Close the connection, at once and without waiting; harmless after the end."""
-        self._response.close()
+        self._answer.close()
 
-    async def _pieces(self) -> AsyncIterator[bytes]:
-        import aiohttp  # noqa: PLC0415 - loaded already
+    def _events_in(self, piece: bytes) -> list[bytes]:
+        if not self._begun:
+            piece = piece.lstrip()
+            self._begun = bool(piece)
+            self._whole = bytearray() if piece[:1] in _JSON_BEGINS else None
+        if self._whole is None:
+            return self._reader.feed(piece)
+        self._whole += piece
+        if len(self._whole) > self._bytes_max:
+            raise BodyTooLargeError
+        return []
 
-        failure = None
-        try:
-            async for chunk in self._response.content.iter_any():
-                for piece in self._unpacker.feed(chunk):
-                    yield piece
-            for piece in self._unpacker.end():
-                yield piece
-        except (aiohttp.ClientError, OSError):
-            failure = ProviderFailure(FailureKind.CONNECT_ERROR)
-        except BadBodyError:
-            failure = ProviderFailure(FailureKind.MALFORMED_RESPONSE)
-        if failure is not None:
-            raise failure
+    def _last_events(self) -> list[bytes]:
+        return self._reader.end() if self._whole is None else [bytes(self._whole)]
 
 
-async def _classified(
-    act: Callable[[], Awaitable[_Result]], progress: _Progress, deadline: Deadline
-) -> _Result:
-    """Do something within the deadline, and tell whatever goes wrong as a failure."""
-    import aiohttp  # noqa: PLC0415 - takes 0.14 s, and only those who go out need it
-
-    failure: ProviderFailure
-    try:
-        async with asyncio.timeout(deadline.remaining()):
-            return await act()
-    except TimeoutError:
-        failure = ProviderFailure(FailureKind.TIMEOUT, sent=progress.sent)
-    except aiohttp.ClientConnectorDNSError:
-        failure = ProviderFailure(FailureKind.DNS_ERROR, sent=progress.sent)
-    except (aiohttp.ClientConnectorCertificateError, ssl.SSLCertVerificationError):
-        failure = ProviderFailure(FailureKind.TLS_ERROR, sent=progress.sent)
-    except (aiohttp.ClientResponseError, BadBodyError):
-        failure = ProviderFailure(FailureKind.MALFORMED_RESPONSE)
-    except BodyTooLargeError:
-        failure = ProviderFailure(FailureKind.RESPONSE_TOO_LARGE)
-    except (aiohttp.ClientError, OSError):
-        failure = ProviderFailure(FailureKind.CONNECT_ERROR, sent=progress.sent)
-    # Raised out here, where the client's error, which holds the address, is no longer at hand.
-    raise failure
+async def _whole(answer: Answer, bytes_max: int) -> bytes:
+    encoding = answer.field(b"content-encoding") or ""
+    return unpacked(await answer.whole(bytes_max), encoding, bytes_max)
 
 
-async def _judge_status(response: aiohttp.ClientResponse, deadline: Deadline) -> None:
-    """Raise what a reply stands for that is not accepted."""
-    status = response.status
-    if status in ACCEPTED:
-        return
+async def _events(answer: Answer, event_bytes_max: int) -> ServerEvents:
+    return ServerEvents(answer, event_bytes_max)
+
+
+async def _refusal(answer: Answer, deadline: Deadline) -> ProviderFailure:
+    """Return what a reply stands for that is not accepted."""
     explanation = b""
-    if status in EXPLAINED:
-        explanation = await _explanation(response)
-    header = response.headers.get("Retry-After")
+    if answer.status in EXPLAINED:
+        # The status alone must do where the body cannot be read.
+        with suppress(*_BROKEN):
+            explanation = await _whole(answer, EXPLANATION_BYTES_MAX)
+    header = answer.field(b"retry-after")
     failure = failure_of(
-        status,
+        answer.status,
         explanation=explanation,
         retry_after_seconds=retry_after_seconds(header, deadline.clock.now()),
     )
     assert failure is not None, "only an accepted status is no failure"
-    raise failure
+    return failure
 
 
-async def _explanation(response: aiohttp.ClientResponse) -> bytes:
-    """Read what an error's body says; the status alone must do where it cannot be read."""
-    import aiohttp  # noqa: PLC0415 - loaded already
-
-    try:
-        return await _body(response, EXPLANATION_BYTES_MAX)
-    except (aiohttp.ClientError, OSError, BadBodyError, BodyTooLargeError):
-        return b""
-
-
-async def _body(response: aiohttp.ClientResponse, bytes_max: int) -> bytes:
-    """Read a body, giving up at the first byte too many."""
-    if (response.content_length or 0) > bytes_max:
-        raise BodyTooLargeError
-    body = bytearray()
-    async for chunk in response.content.iter_any():
-        body += chunk
-        if len(body) > bytes_max:
-            raise BodyTooLargeError
-    return unpacked(bytes(body), _encoding(response), bytes_max)
+def _failure(error: Exception, *, sent: bool) -> ProviderFailure:
+    """Tell what went wrong on the way as a failure."""
+    match error:
+        case TimeoutError(errno=None):
+            return ProviderFailure(FailureKind.TIMEOUT, sent=sent)
+        case socket.gaierror() | UnicodeError():
+            return ProviderFailure(FailureKind.DNS_ERROR, sent=sent)
+        case ssl.SSLCertVerificationError():
+            return ProviderFailure(FailureKind.TLS_ERROR, sent=sent)
+        case NotHTTPError() | BadBodyError():
+            return ProviderFailure(FailureKind.MALFORMED_RESPONSE)
+        case BodyTooLargeError() | EventTooLongError():
+            return ProviderFailure(FailureKind.RESPONSE_TOO_LARGE)
+        case _:
+            return ProviderFailure(FailureKind.CONNECT_ERROR, sent=sent)
 
 
-def _encoding(response: aiohttp.ClientResponse) -> str:
-    return ",".join(response.headers.getall("Content-Encoding", ()))
+def _written(method: str, request: HTTPRequest) -> tuple[Origin, tuple[bytes, bytes]]:
+    """Return where a request goes and its head and body as they go out."""
+    origin, head = _head(method, request.url)
+    if request.credential is not None:
+        head += b"Authorization: Bearer %b\r\n" % request.credential.secret.encode("ascii")
+    if request.alone:
+        head += b"Connection: close\r\n"
+    if method == "POST":
+        head += b"Content-Type: application/json\r\nContent-Length: %d\r\n" % len(request.body)
+    return origin, (head + b"\r\n", request.body)
+
+
+@lru_cache(maxsize=ADDRESSES_MAX)
+def _head(method: str, url: str) -> tuple[Origin, bytes]:
+    """Return where an address leads and how every request to it begins."""
+    parts = urlsplit(url)
+    tls = parts.scheme == "https"
+    origin = Origin(parts.hostname or "", parts.port or (443 if tls else 80), tls)
+    head = (
+        f"{method} {parts.path or '/'} HTTP/1.1\r\nHost: {parts.netloc}\r\n"
+        "Accept: application/json\r\nAccept-Encoding: identity\r\nUser-Agent: casework\r\n"
+    )
+    return origin, head.encode("ascii")
 
 
 def _tls_context(ca_file: Path | None) -> ssl.SSLContext:
     """Make a context that verifies chain and name and writes no key log, whatever is set."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.set_alpn_protocols(["http/1.1"])
     context.load_default_certs()
     if ca_file is None:
         return context
@@ -323,68 +315,3 @@ def _tls_context(ca_file: Path | None) -> ssl.SSLContext:
         where=f"ca_file {ca_file.name}",
         remedy="name a PEM file that holds the authority's certificate",
     )
-
-
-def _new_session() -> aiohttp.ClientSession:
-    import aiohttp  # noqa: PLC0415 - see post_json
-
-    async def connected(_session: object, context: Any, _details: object) -> None:
-        cast("_Progress", context.trace_request_ctx).sent = True
-
-    trace = aiohttp.TraceConfig()
-    trace.on_connection_create_end.append(connected)
-    # Each call has a connection of its own: what a server says unasked on an idle one would be
-    # taken for the answer to the next call, perhaps about another document.
-    return aiohttp.ClientSession(
-        connector=aiohttp.TCPConnector(
-            limit=CONNECTIONS_MAX, force_close=True, resolver=_resolver()
-        ),
-        timeout=aiohttp.ClientTimeout(total=None),
-        cookie_jar=_no_cookies(),
-        auto_decompress=False,
-        trust_env=False,
-        trace_configs=[trace],
-    )
-
-
-def _no_cookies() -> aiohttp.abc.AbstractCookieJar:
-    """Make a jar that does not even read what it is given, since reading logs what is odd."""
-    from aiohttp import DummyCookieJar  # noqa: PLC0415 - see post_json
-
-    class NoCookies(DummyCookieJar):
-        def update_cookies_from_headers(self, headers: object, response_url: object) -> None:
-            del headers, response_url
-
-    return NoCookies()
-
-
-def _resolver() -> aiohttp.abc.AbstractResolver:
-    """Make a resolver that asks nobody what ``localhost`` is."""
-    from aiohttp.abc import AbstractResolver, ResolveResult  # noqa: PLC0415 - see post_json
-    from aiohttp.resolver import ThreadedResolver  # noqa: PLC0415 - see post_json
-
-    class Resolver(AbstractResolver):
-        def __init__(self) -> None:
-            self._system = ThreadedResolver()
-
-        async def resolve(
-            self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
-        ) -> list[ResolveResult]:
-            if host.lower() != "localhost":
-                return await self._system.resolve(host, port, family)
-            return [
-                ResolveResult(
-                    hostname=host,
-                    host=address,
-                    port=port,
-                    family=socket.AF_INET6 if ":" in address else socket.AF_INET,
-                    proto=0,
-                    flags=socket.AI_NUMERICHOST,
-                )
-                for address in LOCALHOST
-            ]
-
-        async def close(self) -> None:
-            await self._system.close()
-
-    return Resolver()

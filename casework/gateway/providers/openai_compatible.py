@@ -57,6 +57,7 @@ class OpenAICompatibleProvider:
             request_body(call, self._config),
             credential,
             self._config.response_bytes_max,
+            alone=True,
         )
         return reply_from(await self._transport.post_json(request, deadline=deadline))
 

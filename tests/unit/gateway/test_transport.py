@@ -44,8 +44,19 @@ async def test_one_request_goes_out_as_told(transport: HTTPTransport) -> None:
         "user-agent": "casework",
         "authorization": f"Bearer {CANARY}",
         "content-length": "8",
-        "connection": "close",
     } == heard.headers
+
+
+async def test_a_request_may_ask_for_a_connection_of_its_own(transport: HTTPTransport) -> None:
+    """Such a request uses no kept connection, says so, and leaves none behind."""
+    async with RawServer([answer(body=b"a")]) as server:
+        for alone in (False, True, True, False):
+            sent = request(server.base_url, alone=alone)
+            assert b"a" == await transport.post_json(sent, deadline=within(20))
+        assert 3 == server.connections
+    assert [None, "close", "close", None] == [
+        heard.headers.get("connection") for heard in server.heard
+    ]
 
 
 async def test_201_is_an_answer_too(transport: HTTPTransport) -> None:
@@ -365,7 +376,7 @@ async def test_a_connection_that_dies_under_a_request_is_not_replayed(
         await transport.post_json(request(server.base_url), deadline=within(20))
         found = await failure(transport, server.base_url)
         assert 2 == len(server.heard)
-        assert 2 == server.connections
+        assert 1 == server.connections
     assert (FailureKind.CONNECT_ERROR, True) == (found.kind, found.sent)
 
 
