@@ -83,6 +83,7 @@ def export(
     campaigns: Annotated[
         bool, typer.Option("--campaigns", help="Also what lives on under a later id.")
     ] = False,
+    calls: Annotated[bool, typer.Option("--calls", help="Also calls of clients.")] = False,
     fields: FieldOption = None,
     bom: Annotated[bool, typer.Option("--bom", help="CSV: begin with a byte order mark.")] = False,
     formulas: Annotated[
@@ -99,7 +100,7 @@ def export(
     texts beside the results. zip: each package as a sealed ZIP in a folder; the same generation
     gives the same bytes.
     """
-    from casework.checkpoints.index_pages import every_case
+    from casework.checkpoints.index_pages import every_case, pipeline_cases
     from casework.checkpoints.package_files import refuse_forgotten
     from casework.checkpoints.records import OperationStatus
     from casework.runtime.workspace import existing_store, require_cases
@@ -110,12 +111,12 @@ def export(
     require_cases(store, case or ())
     for case_id in case or ():
         refuse_forgotten(store.open(case_id))
-    cases = case or every_case(store)
     if form is ExportFormat.ZIP:
-        return _packages(invocation, store, cases, output)
+        return _packages(invocation, store, case or every_case(store), output)
+    cases = case or (every_case(store) if calls else pipeline_cases(store))
     status = OperationStatus[only.value.upper()] if only else None
     damaged: dict[str, CheckpointError] = {}
-    chosen = _Chosen(store, cases, status, campaigns, damaged)
+    chosen = _Chosen(store, cases, status, campaigns, calls, damaged)
     table = _Table(project, pipeline, tuple(fields) if fields else None, bom, formulas)
     _write(invocation, table.content(form, chosen), output)
     if output != STANDARD_OUTPUT:
@@ -133,6 +134,7 @@ class _Chosen:
     case_ids: Iterable[str]
     only: OperationStatus | None
     campaigns: bool
+    calls: bool
     damaged: dict[str, CheckpointError]
     counted: dict[str, JSON] = field(default_factory=dict)
 
@@ -144,6 +146,7 @@ class _Chosen:
             self.case_ids,
             only=self.only,
             every_campaign=self.campaigns,
+            calls=self.calls,
             passed_over=self.damaged,
         )
         return self._counting("rows", rows)
@@ -156,6 +159,7 @@ class _Chosen:
             self.case_ids,
             only=self.only,
             every_campaign=self.campaigns,
+            calls=self.calls,
             passed_over=self.damaged,
         )
         return self._counting("cases", cases)

@@ -11,7 +11,7 @@ from casework.runtime.cli.verb import Invocation
 
 def show_plan(invocation: Invocation, *, pipeline: Path | None, cases: Sequence[str]) -> ExitCode:
     """Estimate a run and show the estimate."""
-    from casework.checkpoints.index_pages import every_case
+    from casework.checkpoints.index_pages import pipeline_cases
     from casework.runtime.run.run_estimate import estimate_run
     from casework.runtime.views.estimate_view import (
         COLUMNS,
@@ -24,7 +24,7 @@ def show_plan(invocation: Invocation, *, pipeline: Path | None, cases: Sequence[
     existing_store(invocation.project())
     workspace, terminal = Workspace.open(invocation.project()), invocation.terminal
     require_cases(workspace.store, cases)
-    chosen = list(dict.fromkeys(cases)) or list(every_case(workspace.store))
+    chosen = list(dict.fromkeys(cases)) or list(pipeline_cases(workspace.store))
     estimate = estimate_run(workspace, workspace.pipeline(pipeline), cases=chosen)
     if terminal.as_json:
         terminal.document(estimate_to_json(estimate))

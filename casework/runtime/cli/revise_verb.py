@@ -46,7 +46,7 @@ def revise(
     is what retry --stale is for. Results of the revision before are history: nothing of them is
     pending or blocked any more, and inspect, audit and export --campaigns still show them.
     """
-    from casework.checkpoints.index_pages import every_case
+    from casework.checkpoints.index_pages import pipeline_cases
     from casework.errors import ConfigurationError
     from casework.runner.revisions import RevisionReason
     from casework.runtime.login import login_name
@@ -62,7 +62,7 @@ def revise(
         )
     store = existing_store(invocation.project())
     require_cases(store, chosen)
-    cases = every_case(store) if every else chosen
+    cases = pipeline_cases(store) if every else chosen
     return _raise_each(
         invocation, store, cases=cases, why=RevisionReason(reason, actor or login_name())
     )

@@ -18,6 +18,7 @@ from typing import Annotated, Final, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from casework.checkpoints.call_names import is_call
 from casework.checkpoints.store import CheckpointStore
 from casework.errors import CheckpointError, LockBusy
 from casework.runner.calls import calls_of, cut_off_starts
@@ -226,11 +227,12 @@ def _sign_of_life(session_id: str) -> str:
 
 
 def recount(store: CheckpointStore) -> UsageRecord:
-    """Count the calls of every committed round of every package that can be read."""
+    """Count the calls that runs made: every committed round of every package that can be read."""
     usage = UsageTally()
     for case_id in store.list():
         with suppress(CheckpointError):
-            states = store.open(case_id).operations.values()
+            every = store.open(case_id).operations.values()
+            states = (state for state in every if not is_call(state.operation_id))
             for _, outcome in outcomes_of(states, partial(store.read_file, case_id)):
                 usage.cut_off += cut_off_starts(outcome.body)
                 for call in calls_of(outcome.body):

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from datetime import datetime
 from decimal import Decimal
 
+from casework.checkpoints.call_names import is_call
 from casework.checkpoints.fold import PackageHead
 from casework.checkpoints.names import outcome_path, request_path
 from casework.checkpoints.records import OperationState, OperationStatus, PackageStatus
@@ -24,6 +25,7 @@ def export_rows(
     *,
     only: OperationStatus | None = None,
     every_campaign: bool = False,
+    calls: bool = False,
     passed_over: dict[str, CheckpointError] | None = None,
 ) -> Iterator[ExportRow]:
     """Yield a row for each operation of each case; of one case all rows or none.
@@ -33,6 +35,7 @@ def export_rows(
         cases: Which cases, in the order of the rows.
         only: Only operations that count as this.
         every_campaign: Also those that live on under a later id, or are of an older revision.
+        calls: Also calls of clients.
         passed_over: Takes the cases whose package cannot be read, and why, so that the others
             go on.
 
@@ -41,7 +44,9 @@ def export_rows(
     """
     for case_id in cases:
         try:
-            rows = list(case_rows(store, case_id, only=only, every_campaign=every_campaign))
+            rows = list(
+                case_rows(store, case_id, only=only, every_campaign=every_campaign, calls=calls)
+            )
         except CheckpointError as error:
             if passed_over is None:
                 raise
@@ -56,6 +61,7 @@ def case_rows(
     *,
     only: OperationStatus | None = None,
     every_campaign: bool = False,
+    calls: bool = False,
 ) -> Iterator[ExportRow]:
     """Yield a row for each operation of one case, by revision and id; none of a forgotten case.
 
@@ -64,6 +70,7 @@ def case_rows(
         case_id: Which case.
         only: Only operations that count as this.
         every_campaign: Also those that live on under a later id, or are of an older revision.
+        calls: Also calls of clients.
 
     Raises:
         CheckpointError: The package cannot be read.
@@ -73,7 +80,7 @@ def case_rows(
         return
     states = sorted(head.operations.values(), key=lambda s: (s.analysis_revision, s.operation_id))
     for state in states:
-        if only not in (None, state.standing):
+        if only not in (None, state.standing) or (is_call(state.operation_id) and not calls):
             continue
         current = state.resumed_as is None and state.analysis_revision == head.analysis_revision
         if current or every_campaign:

@@ -37,6 +37,7 @@ def reported_cases(
     *,
     only: OperationStatus | None = None,
     every_campaign: bool = False,
+    calls: bool = False,
     passed_over: dict[str, CheckpointError],
 ) -> Iterator[ReportedCase]:
     """Yield each case that has such results, in the order of the cases.
@@ -46,13 +47,16 @@ def reported_cases(
         cases: Which cases.
         only: Only operations that count as this.
         every_campaign: Also those that live on under a later id.
+        calls: Also calls of clients.
         passed_over: Takes the cases whose package cannot be read, and why.
     """
     for case_id in cases:
         try:
             if store.open(case_id).status is PackageStatus.FORGOTTEN:
                 continue
-            rows = list(case_rows(store, case_id, only=only, every_campaign=every_campaign))
+            rows = list(
+                case_rows(store, case_id, only=only, every_campaign=every_campaign, calls=calls)
+            )
             evidence = case_evidence(store, case_id)
         except CheckpointError as error:
             passed_over[case_id] = error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from casework.checkpoints.call_names import is_call
 from casework.checkpoints.package_files import refuse_forgotten
 from casework.checkpoints.records import OperationState, operation_hash
 from casework.checkpoints.store import CheckpointStore
@@ -31,7 +32,11 @@ def reviewable_operation(
                 remedy="those that have run are listed by `casework inspect CASE`",
             )
         return state
-    found = [s for s in head.operations.values() if may_be_reviewed(s, head.analysis_revision)]
+    found = [
+        state
+        for state in head.operations.values()
+        if may_be_reviewed(state, head.analysis_revision) and not is_call(state.operation_id)
+    ]
     if len(found) > 1:
         waiting = {o.ophash for o in store.index.operations(case_id) if waits_for_person(o)}
         found = [s for s in found if s.ophash in waiting] or found

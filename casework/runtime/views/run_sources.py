@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from casework.checkpoints.call_names import is_call
 from casework.checkpoints.index_pages import every_case
 from casework.checkpoints.records import OperationState, OperationStatus, PackageStatus
 from casework.checkpoints.store import CheckpointStore
@@ -166,7 +167,8 @@ def _row(store: CheckpointStore, case_id: str, wanted: _Wanted) -> ExportRow | N
     states = [
         state
         for state in head.operations.values()
-        if (exact or state.resumed_as is None) and wanted.takes(state.operation_id)
+        if (exact or (state.resumed_as is None and not is_call(state.operation_id)))
+        and wanted.takes(state.operation_id)
     ]
     if not states:
         return None

@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from casework.checkpoints.call_names import is_call
 from casework.checkpoints.inflight import Intent
 from casework.checkpoints.records import OperationStatus
 from casework.checkpoints.store import CheckpointStore
@@ -62,7 +63,9 @@ def project_status(
     interrupted = _interrupted(store)
     cut_off = {(intent.case_id, intent.ophash) for intent in interrupted}
     at_work = [
-        intent for intent in store.inflight.list() if (intent.case_id, intent.ophash) not in cut_off
+        intent
+        for intent in store.inflight.list()
+        if (intent.case_id, intent.ophash) not in cut_off and not is_call(intent.operation_id)
     ]
     sessions = records.list()
     usage, exact = records.totals()
