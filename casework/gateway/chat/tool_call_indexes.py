@@ -120,7 +120,7 @@ def _fragment(
     fragment: Members, calls: ToolCallIndexes, seed: bytes, met: set[int]
 ) -> dict[str, object]:
     custom = text_or_none(fragment.get("type")) == "custom" or "custom" in fragment
-    spoken = fragment.get("custom" if custom else "function")
+    spoken = fragment.pop("custom" if custom else "function", None)
     function = members_of(spoken) if spoken is not None and is_object(spoken) else {}
     call_id = text_or_none(fragment.get("id"))
     index, begins = calls.place(
