@@ -246,7 +246,8 @@ class PackagedCalls:
     def _look(self, call: _Call) -> tuple[str | None, OperationResult | None]:
         """Return the package of a call's case, and what the call came to, if it is finished.
 
-        Takes no lock, and asks for no settings: what is recorded stands.
+        Takes no lock, and asks for no settings: what is recorded stands, also where the case has
+        been revised since.
 
         Raises:
             OperationConflict: It was another request.
@@ -257,19 +258,21 @@ class PackagedCalls:
         except PackageNotFound:
             return None, None
         refuse_forgotten(head)
-        state = head.operations.get(operation_hash(head.analysis_revision, call.operation_id))
-        if state is None or state.status is OperationStatus.RETRY_PENDING:
-            return head.package_id, None
-        identity = OperationIdentity(
-            case_id=call.case_id,
-            package_id=head.package_id,
-            operation_id=call.operation_id,
-            analysis_revision=head.analysis_revision,
-            phase=state.phase,
-        )
-        if call.record(identity).request_fingerprint != state.request_fingerprint:
-            raise OperationConflict("the call was another request", where=call.case_id)
-        return head.package_id, stored_result(self._store, head, state)
+        for revision in range(head.analysis_revision, 0, -1):
+            state = head.operations.get(operation_hash(revision, call.operation_id))
+            if state is None or state.status is OperationStatus.RETRY_PENDING:
+                continue
+            identity = OperationIdentity(
+                case_id=call.case_id,
+                package_id=head.package_id,
+                operation_id=call.operation_id,
+                analysis_revision=revision,
+                phase=state.phase,
+            )
+            if call.record(identity).request_fingerprint != state.request_fingerprint:
+                raise OperationConflict("the call was another request", where=call.case_id)
+            return head.package_id, stored_result(self._store, head, state)
+        return head.package_id, None
 
     def _begin(self, case_id: str) -> str:
         """Return the package of a case, new if it is the first call of it.

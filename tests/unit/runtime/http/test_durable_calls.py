@@ -22,6 +22,7 @@ from casework.gateway.outcomes import Answered, RoundErred, RoundUnavailable
 from casework.gateway.scope import UNBOUNDED, Scope
 from casework.runner.chat_operations import ROUNDS_MAX
 from casework.runner.exposure import exposures
+from casework.runner.revisions import RevisionReason, raise_revision
 from casework.runtime.http import durable_calls
 from tests.support.kept_calls import (
     COMPLETION,
@@ -144,6 +145,17 @@ async def test_a_named_case_takes_the_call_and_keeps_its_originals(tmp_path: Pat
     other_key = refused(await kept.answer(key="k-2", case="claim-7", operation="extract"))
     assert 409 == other_key.reply.status
     kept.assert_verifies("claim-7")
+
+
+async def test_a_revised_case_still_has_the_reply(tmp_path: Path) -> None:
+    """Whoever has the case asked anew means the pipeline's work, not that of clients."""
+    kept = Kept(tmp_path)
+    kept.store.create("claim-7", {"claim.txt": b"The pump failed."})
+    first = answered(await kept.answer(case="claim-7"))
+    raise_revision(kept.store, "claim-7", RevisionReason("new rules", "ann"), now=kept.clock.now)
+    again = answered(await kept.answer(case="claim-7"))
+    assert (first.body, 1) == (again.body, len(kept.provider.calls))
+    assert 409 == refused(await kept.answer(chat_request("bye"), case="claim-7")).reply.status
 
 
 async def test_several_calls_share_a_case_that_none_of_them_found(tmp_path: Path) -> None:
