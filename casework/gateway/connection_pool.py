@@ -13,7 +13,7 @@ import aiohappyeyeballs
 from aiohappyeyeballs import AddrInfoType
 
 from casework.gateway.clock import Deadline
-from casework.gateway.http_connection import Answer, Connection, Origin
+from casework.gateway.http_connection import Answer, Connection, ConnectionBrokenError, Origin
 
 CONNECTIONS_MAX: Final = 500
 """Most requests under way at once; further ones wait within their deadlines."""
@@ -93,7 +93,7 @@ class ConnectionPool:
         self._slots.release()
         if not kept:
             return
-        if self._idle_count >= IDLE_MAX:
+        if self._idle_count >= IDLE_MAX or self._emptied is not None:
             connection.abort()
             return
         connection.idle_since = self._loop.time()
@@ -154,6 +154,9 @@ class ConnectionPool:
             except BaseException:
                 raw.close()
                 raise
+        if not connection.open or self._emptied is not None:
+            connection.abort()
+            raise ConnectionBrokenError
         self._open.add(connection)
         return connection
 

@@ -264,16 +264,17 @@ class Connection(asyncio.Protocol):
         return self._answer
 
     @property
+    def open(self) -> bool:
+        """Tell whether neither side has closed the connection, as far as the loop knows."""
+        return self._transport is not None and not self._transport.is_closing()
+
+    @property
     def usable(self) -> bool:
         """Tell whether the connection is open and the server has said nothing on it.
 
         The socket itself is asked, so that what has arrived counts before the loop has read it.
         """
-        return (
-            self._transport is not None
-            and not self._transport.is_closing()
-            and not self._anything_to_read()
-        )
+        return self.open and not self._anything_to_read()
 
     def end_request(self, *, kept: bool) -> None:
         """Let go of the answer; the connection is closed unless it may serve again."""
@@ -281,20 +282,20 @@ class Connection(asyncio.Protocol):
             return
         self._answer = None
         self.resume()
-        kept = kept and not self._last and self._wrote_everything()
+        kept = kept and self.open and not self._last and self._wrote_everything()
         if not kept:
             self.abort()
         self._owner.ended(self, kept=kept)
 
     def pause(self) -> None:
         """Let the server wait."""
-        if self._transport is not None and not self._transport.is_closing():
+        if self._transport is not None and self.open:
             self._paused = True
             self._transport.pause_reading()
 
     def resume(self) -> None:
         """Read on."""
-        if self._paused and self._transport is not None and not self._transport.is_closing():
+        if self._transport is not None and self._paused and self.open:
             self._transport.resume_reading()
         self._paused = False
 
@@ -331,11 +332,7 @@ class Connection(asyncio.Protocol):
         self._owner.lost(self)
 
     def _wrote_everything(self) -> bool:
-        return (
-            self._transport is not None
-            and not self._transport.is_closing()
-            and self._transport.get_write_buffer_size() == 0
-        )
+        return self._transport is not None and self._transport.get_write_buffer_size() == 0
 
 
 def _reader_of(descriptor: int) -> Callable[[], bool]:

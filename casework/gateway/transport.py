@@ -41,6 +41,7 @@ from casework.gateway.sse import EventReader, EventTooLongError
 ADDRESSES_MAX: Final = 256
 """Most addresses whose heads are remembered."""
 
+_BOM: Final = b"\xef\xbb\xbf"
 _JSON_BEGINS: Final = (b"{", b"[")
 """No field of a stream has a name that begins so."""
 _BROKEN: Final = (
@@ -214,9 +215,9 @@ class ServerEvents:
 
     def _events_in(self, piece: bytes) -> list[bytes]:
         if not self._begun:
-            piece = piece.lstrip()
-            self._begun = bool(piece)
-            self._whole = bytearray() if piece[:1] in _JSON_BEGINS else None
+            begin = piece.lstrip().removeprefix(_BOM).lstrip()
+            self._begun = bool(begin)
+            self._whole = bytearray() if begin.startswith(_JSON_BEGINS) else None
         if self._whole is None:
             return self._reader.feed(piece)
         self._whole += piece

@@ -18,6 +18,7 @@ from typing import Any, Final, Self
 
 from casework.config.providers import ProviderConfig
 from casework.errors import ConfigurationError
+from casework.gateway.chat.calls import ChatCall, ChatReply, EventStream
 from casework.gateway.clock import Deadline
 from casework.gateway.errors import FailureKind, ProviderFailure
 from casework.gateway.messages import Credential, ProviderCall, ProviderReply
@@ -87,20 +88,32 @@ class LlamaCppProvider:
             ProviderFailure: The call failed, or the weights could not be loaded.
         """
         del credential
-        failure = FailureKind.CONNECT_ERROR
-        try:
-            async with asyncio.timeout(deadline.remaining()):
-                client = await asyncio.to_thread(self._started)
-        except TimeoutError:
-            failure = FailureKind.TIMEOUT
-        except RuntimeError:
-            _logger.error(  # noqa: TRY400 - the runtime's own words hold paths
-                "local model failed to load",
-                extra={"action": "model_load_failed", "provider": self._config.id},
-            )
-        else:
-            return await client.complete(call, credential=self._key, deadline=deadline)
-        raise ProviderFailure(failure, sent=False)
+        client = await self._ready(deadline)
+        return await client.complete(call, credential=self._key, deadline=deadline)
+
+    async def chat(
+        self, call: ChatCall, /, *, credential: Credential | None, deadline: Deadline
+    ) -> ChatReply:
+        """Ask for a whole answer; see :meth:`complete`.
+
+        Raises:
+            ProviderFailure: See :meth:`complete`.
+        """
+        del credential
+        client = await self._ready(deadline)
+        return await client.chat(call, credential=self._key, deadline=deadline)
+
+    async def open_stream(
+        self, call: ChatCall, /, *, credential: Credential | None, deadline: Deadline
+    ) -> EventStream:
+        """Ask for a stream; see :meth:`complete`.
+
+        Raises:
+            ProviderFailure: See :meth:`complete`.
+        """
+        del credential
+        client = await self._ready(deadline)
+        return await client.open_stream(call, credential=self._key, deadline=deadline)
 
     async def aclose(self) -> None:
         """Stop the server and free the model; a further call loads it again."""
@@ -112,6 +125,23 @@ class LlamaCppProvider:
         stopped = [server]
         del server
         await asyncio.to_thread(stopped.clear)
+
+    async def _ready(self, deadline: Deadline) -> OpenAICompatibleProvider:
+        """Return a client of the running server, which is started where it is not."""
+        if self._client is not None:
+            return self._client
+        failure = FailureKind.CONNECT_ERROR
+        try:
+            async with asyncio.timeout(deadline.remaining()):
+                return await asyncio.to_thread(self._started)
+        except TimeoutError:
+            failure = FailureKind.TIMEOUT
+        except RuntimeError:
+            _logger.error(  # noqa: TRY400 - the runtime's own words hold paths
+                "local model failed to load",
+                extra={"action": "model_load_failed", "provider": self._config.id},
+            )
+        raise ProviderFailure(failure, sent=False)
 
     def _started(self) -> OpenAICompatibleProvider:
         """Return a client of the running server; runs on a worker thread, since it loads."""
