@@ -365,4 +365,4 @@ async def test_the_end_of_the_service_waits_for_what_is_being_written(tmp_path: 
     await kept.provider.asked.wait()
     answers.set()
     await kept.calls.aclose()
-    answered(await call)
+    assert answered(await call).body
