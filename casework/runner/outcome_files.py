@@ -73,7 +73,7 @@ def write_outcome(
         "prompt_version": request.body["prompt_version"],
         "started_at": write_time(outcome.started_at),
         "elapsed_ms": walked.elapsed_ms if walked else 0,
-        "attempts": [_attempt(attempt) for attempt in walked.attempts] if walked else [],
+        "attempts": [attempt_to_json(attempt) for attempt in walked.attempts] if walked else [],
         "unconfirmed": unconfirmed,
         "clock_set_back": due_at is not None and outcome.started_at < due_at,
         **_end(outcome),
@@ -173,7 +173,8 @@ def _without_output() -> JSONObject:
     }
 
 
-def _attempt(attempt: Attempt) -> JSONObject:
+def attempt_to_json(attempt: Attempt) -> JSONObject:
+    """Return a failed call as outcomes record it."""
     return {
         **_served(attempt.served),
         "code": attempt.kind.value,
