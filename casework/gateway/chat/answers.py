@@ -34,7 +34,7 @@ from casework.gateway.chat.json_members import (
     written,
 )
 from casework.gateway.chat.request import ChatRequest
-from casework.gateway.chat.told_errors import failure_told
+from casework.gateway.chat.told_errors import error_in
 from casework.gateway.chat.wire_shapes import (
     UNSET,
     AnswerChoice,
@@ -136,9 +136,9 @@ def _shares_index(shape: AnswerShape) -> bool:
 
 def _completed(body: bytes, created: int) -> tuple[bytes, Usage | None]:
     top = members_of(body)
-    error = top.pop("error", None)
-    if error is not None and says_something(error):
-        raise failure_told(error)
+    failure = error_in(top, body)
+    if failure is not None:
+        raise failure
     choices = top.get("choices")
     if choices is None or not is_list(choices):
         raise malformed()

@@ -35,7 +35,7 @@ from casework.gateway.chat.json_members import (
     written,
 )
 from casework.gateway.chat.request import CHOICES_MAX
-from casework.gateway.chat.told_errors import failure_told
+from casework.gateway.chat.told_errors import error_in
 from casework.gateway.chat.tool_call_indexes import ToolCallIndexes, renumbered
 from casework.gateway.chat.wire_shapes import UNSET, ChunkChoice, ChunkShape, Delta, read_chunk
 from casework.gateway.messages import Usage
@@ -108,8 +108,8 @@ class ChunkWriter:
             self.done = True
             return b""
         self.chunks += 1
-        if b"\n" in data:
-            data = data.replace(b"\n", b" ")
+        if b"\n" in data or b"\r" in data:
+            data = data.replace(b"\n", b" ").replace(b"\r", b" ")
         try:
             if not data.isascii():
                 data.decode("utf-8")
@@ -139,7 +139,7 @@ class ChunkWriter:
             delta = choice.delta
             if delta.function_call is not UNSET:
                 return False
-            if delta.tool_calls is not UNSET:
+            if delta.tool_calls is not UNSET and delta.tool_calls:
                 calls = self._calls.get(choice.index)
                 if calls is None or not all(map(calls.goes_on_with, delta.tool_calls)):
                     return False
@@ -178,9 +178,9 @@ class ChunkWriter:
             raise malformed() from None
 
     def _completed(self, top: Members, data: bytes) -> bytes:
-        error = top.pop("error", None)
-        if error is not None and says_something(error):
-            raise failure_told(error)
+        failure = error_in(top, data)
+        if failure is not None:
+            raise failure
         told_usage = self._take_usage(top)
         choices = self._choices(top.get("choices"), data)
         self._learn_model(top.get("model"), data)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Awaitable
 from contextlib import AsyncExitStack
 from typing import Final
@@ -14,6 +15,8 @@ from casework.gateway.chat.request import ChatRequest
 from casework.gateway.clock import Clock, Deadline
 from casework.gateway.errors import FailureKind, ProviderFailure
 from casework.gateway.messages import Credential, Usage
+
+_logger = logging.getLogger(__name__)
 
 HELD_BYTES_MAX: Final = 256 * 1024
 """Most that is held back of a stream that has not said anything yet."""
@@ -56,15 +59,14 @@ async def opened_stream(
     try:
         async with asyncio.timeout(deadline.remaining()):
             await stream.begin()
+        late = deadline.passed
     except TimeoutError:
-        stream.close()
         late = True
     except BaseException:
         stream.close()
         raise
-    else:
-        late = False
     if late:
+        stream.close()
         raise ProviderFailure(FailureKind.TIMEOUT)
     return stream
 
@@ -136,8 +138,9 @@ class ChatStream:
         async for batch in self._batches:
             for position, data in enumerate(batch):
                 piece = self._writer.take(data)
-                self._held.append(piece)
-                size += len(piece)
+                if piece:
+                    self._held.append(piece)
+                    size += len(piece)
                 if self._writer.sound:
                     self._rest = batch[position + 1 :]
                     return
@@ -176,6 +179,9 @@ class ChatStream:
                 except ProviderFailure as error:
                     failure = error
                     break
+                except Exception as error:  # noqa: BLE001 - an adapter may be anybody's
+                    failure = _defect(error)
+                    break
             failure = self._judged(failure)
             if failure is None:
                 parts.append(self._writer.ending())
@@ -212,6 +218,13 @@ class ChatStream:
         if failure.kind in _BROKEN and self._writer.finished >= self._choices:
             return None
         return failure
+
+
+def _defect(error: Exception) -> ProviderFailure:
+    _logger.error(
+        "adapter defect", extra={"action": "adapter_defect", "exception": type(error).__name__}
+    )
+    return ProviderFailure(FailureKind.UNKNOWN)
 
 
 class _Silence:

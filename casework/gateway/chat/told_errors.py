@@ -5,15 +5,18 @@ from __future__ import annotations
 from typing import Final
 
 from casework.gateway.chat.json_members import (
+    Members,
     Raw,
     integer_or_none,
     is_object,
     members_of,
+    says_something,
     text_or_none,
 )
 from casework.gateway.errors import FailureKind, ProviderFailure
 from casework.gateway.http_replies import failure_of
 
+_KINDS: Final = ("object", "type")
 _BAD_REQUEST: Final = 400
 _STATUS_MAX: Final = 599
 _WORDS: Final = {
@@ -35,6 +38,21 @@ _WORDS: Final = {
     "service_unavailable": FailureKind.HTTP_5XX,
     "timeout_error": FailureKind.TIMEOUT,
 }
+
+
+def error_in(top: Members, whole: bytes) -> ProviderFailure | None:
+    """Take the error out of a body or chunk, if it tells of one, and return what it stands for.
+
+    Args:
+        top: Its members; loses ``error``, which some servers write though there is none.
+        whole: The same, as it came; some servers write an error without a member around it.
+    """
+    error = top.pop("error", None)
+    if error is not None and says_something(error):
+        return failure_told(error)
+    if "choices" not in top and "error" in {text_or_none(top.get(name)) for name in _KINDS}:
+        return failure_told(Raw(whole))
+    return None
 
 
 def failure_told(error: Raw) -> ProviderFailure:

@@ -35,8 +35,9 @@ class ToolCallIndexes:
     """The tool calls of one answer, as far as its stream has come."""
 
     def __init__(self) -> None:
-        self._names: list[str | None] = []
-        self._by_id: dict[str, int] = {}
+        self._names: list[int | None] = []
+        """Hashes of names, as those of ids below: servers write long ones."""
+        self._by_id: dict[int, int] = {}
         self._by_number: dict[int, int] = {}
 
     def __len__(self) -> int:
@@ -76,13 +77,13 @@ class ToolCallIndexes:
             index = len(self._names)
             if index >= CALLS_MAX:
                 raise malformed()
-            self._names.append(name)
+            self._names.append(hash(name) if name else None)
             if number is not None:
                 self._by_number[number] = index
         if number is not None:
             self._by_number.setdefault(number, index)
         if call_id and begins:
-            self._by_id[call_id] = index
+            self._by_id[hash(call_id)] = index
         met.add(index)
         return index, begins
 
@@ -91,10 +92,10 @@ class ToolCallIndexes:
     ) -> int | None:
         by_number = None if number is None else self._by_number.get(number)
         if call_id:
-            by_id = self._by_id.get(call_id)
+            by_id = self._by_id.get(hash(call_id))
             return by_id if by_id is not None or name else by_number
         if by_number is not None:
-            another = name and (name != self._names[by_number] or by_number in met)
+            another = name and (hash(name) != self._names[by_number] or by_number in met)
             return None if another else by_number
         return None if name or not self._names else len(self._names) - 1
 

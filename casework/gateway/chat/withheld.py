@@ -31,8 +31,8 @@ _DESTINATIONS: Final = frozenset(
     {
         "api_base", "api_type", "api_version", "base_url", "bootstrap_host", "bootstrap_port",
         "custom_llm_provider", "data_sources", "deployment_id", "endpoint", "extra_body",
-        "extra_query", "host", "kv_transfer_params", "organization", "proxies", "proxy",
-        "router_settings_override", "tenant_id", "url", "user_config",
+        "extra_query", "host", "kv_transfer_params", "mcp_servers", "organization", "proxies",
+        "proxy", "router_settings_override", "tenant_id", "url", "user_config",
     }
 )  # fmt: skip
 _OTHER_MODELS: Final = frozenset(

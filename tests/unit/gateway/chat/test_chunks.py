@@ -43,7 +43,7 @@ def events(written: bytes) -> list[Any]:
     found = []
     for event in written[:-2].split(b"\n\n"):
         assert event.startswith(b"data: ")
-        assert b"\n" not in event
+        assert not {b"\n", b"\r"} & {bytes([byte]) for byte in event}
         found.append(json.loads(event.removeprefix(b"data: ")))
     assert [] == [v for value in found for v in violations(value, CHUNK)]
     return found
@@ -91,11 +91,11 @@ def test_of_a_usual_chunk_nothing_but_the_model_changes(
     assert [expected] * 2 == [made.take(body), made.take(body)]
 
 
-def test_half_a_chunk_in_a_line_of_its_own_is_told_in_one_line() -> None:
-    """Data of several lines is one JSON text, whose line feeds mean nothing."""
-    assert [chunk({"content": "a\nb"}) | {"model": "ours"}] == told(
-        json.dumps(chunk({"content": "a\nb"}), indent=1).encode()
-    )
+@pytest.mark.parametrize("ending", [b"\n", b"\r\n", b"\r"])
+def test_a_chunk_of_several_lines_is_told_in_one(ending: bytes) -> None:
+    """The ends of lines mean nothing in JSON, and much in a stream of events."""
+    body = json.dumps(chunk({"content": "a\nb"}), indent=1).encode().replace(b"\n", ending)
+    assert [chunk({"content": "a\nb"}) | {"model": "ours"}] * 2 == told(body, body)
 
 
 def test_what_a_server_left_out_is_added_alike_to_every_chunk() -> None:
@@ -281,6 +281,14 @@ def test_an_error_in_any_chunk_is_an_error(error: Any, kind: FailureKind) -> Non
         body = {**choices, "error": error}
         assert kind is failure(body)
         assert kind is failure(chunk({"role": "assistant"}), chunk({"content": "a"}), body)
+
+
+@pytest.mark.parametrize("name", ["object", "type"])
+def test_an_error_without_a_member_around_it_is_one(name: str) -> None:
+    """Older servers write it bare."""
+    body = {name: "error", "message": "canary", "code": 429}
+    assert FailureKind.HTTP_429 is failure(chunk({"content": "a"}), body)
+    assert 1 == len(told({**chunk({"content": "a"}), "type": "error"}))
 
 
 def test_an_error_that_says_nothing_is_none() -> None:

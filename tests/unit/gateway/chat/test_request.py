@@ -114,6 +114,7 @@ WITHHELD = (
     "server_uri", "callback_url", "bootstrap_host", "kv_transfer_params", "data_sources",
     "dataSources", "custom_llm_provider", "organization", "api_version", "privacy_profile",
     "Model", "MODEL", "Stream", "\u017ftream", "Privacy_Profile", "authorization", "proxy",
+    "mcp_servers",
 )  # fmt: skip
 
 

@@ -20,7 +20,7 @@ from casework.gateway.errors import FailureKind, ProviderFailure
 from casework.gateway.messages import Credential, Usage
 from tests.support.openai_schemas import CHUNK, violations
 
-Step = bytes | list[bytes] | ProviderFailure | asyncio.Event
+Step = bytes | list[bytes] | Exception | asyncio.Event
 BROKE = ProviderFailure(FailureKind.CONNECT_ERROR)
 DONE = b"[DONE]"
 USAGE = {"prompt_tokens": 3, "completion_tokens": 0, "total_tokens": 3}
@@ -49,7 +49,7 @@ class Upstream:
 
     async def events(self) -> AsyncIterator[list[bytes]]:
         for step in self.steps:
-            if isinstance(step, ProviderFailure):
+            if isinstance(step, Exception):
                 raise step
             if isinstance(step, asyncio.Event):
                 await step.wait()
@@ -190,6 +190,26 @@ async def test_silence_before_the_first_sound_chunk_lasts_no_longer_than_the_dea
     assert FailureKind.TIMEOUT is await refused(Upstream([ROLE, asyncio.Event()]), seconds=0.01)
 
 
+async def test_a_first_chunk_after_the_deadline_is_none() -> None:
+    """Where the clock says that it came too late, it did."""
+    clock = ManualClock()
+    upstream = Upstream([HELLO, STOP, DONE])
+    deadline = Deadline.after(1.0, clock)
+    clock.advance(1.0)
+    request = ChatRequest(model="ours", members={}, stream=True)
+    with pytest.raises(ProviderFailure) as caught:
+        await opened_stream(
+            upstream,
+            ChatCall(model="theirs", members={}, stream=True),
+            credential=None,
+            deadline=deadline,
+            request=request,
+            idle_seconds=30.0,
+            clock=clock,
+        )
+    assert (FailureKind.TIMEOUT, True) == (caught.value.kind, upstream.closed)
+
+
 async def test_what_is_held_back_has_a_limit() -> None:
     """A server that sends chunks without a word for ever is given up."""
     role = chunk({"role": "assistant"}, padding="x" * 1000)
@@ -226,6 +246,17 @@ async def test_a_stream_that_breaks_after_its_first_sound_chunk_says_so_and_inve
     assert b"[DONE]" not in got
     assert upstream.closed
     assert not stream.finished
+
+
+async def test_an_adapter_that_raises_what_it_should_not_breaks_the_stream(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """The reader is told of a defect, and the log by which exception."""
+    upstream = Upstream([HELLO, ZeroDivisionError("canary")])
+    _, code = await broken(await opened(upstream))
+    assert ("unknown", True) == (code, upstream.closed)
+    assert ["adapter_defect"] == [getattr(record, "action", "") for record in caplog.records]
+    assert "canary" not in caplog.text
 
 
 async def test_silence_between_two_chunks_has_a_limit() -> None:
