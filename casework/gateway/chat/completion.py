@@ -83,6 +83,13 @@ def put_head_right(top: Members) -> None:
 def finish_of(value: Raw | None, *, otherwise: str) -> Raw:
     """Return a reason for ending in OpenAI's words.
 
+    One of those words is kept whatever stands beside it: OpenAI too says ``stop`` of an answer
+    that holds tool calls.
+
+    Args:
+        value: As the server wrote it.
+        otherwise: What any other word, or none, means here.
+
     Raises:
         ProviderFailure: The server says by it that it failed.
     """

@@ -71,7 +71,7 @@ class ToolCallIndexes:
         Raises:
             ProviderFailure: There are too many calls.
         """
-        index = self._known(call_id, number, name, met)
+        index = self._known(call_id, number, name=name, met=met)
         begins = index is None
         if index is None:
             index = len(self._names)
@@ -88,7 +88,7 @@ class ToolCallIndexes:
         return index, begins
 
     def _known(
-        self, call_id: str | None, number: int | None, name: str | None, met: set[int]
+        self, call_id: str | None, number: int | None, *, name: str | None, met: set[int]
     ) -> int | None:
         by_number = None if number is None else self._by_number.get(number)
         if call_id:
@@ -114,11 +114,11 @@ def renumbered(value: Raw, calls: ToolCallIndexes, seed: bytes) -> list[dict[str
     if not is_list(value):
         raise malformed()
     met: set[int] = set()
-    return [_fragment(object_in(item), calls, seed, met) for item in items_of(value)]
+    return [_fragment(object_in(item), calls, seed=seed, met=met) for item in items_of(value)]
 
 
 def _fragment(
-    fragment: Members, calls: ToolCallIndexes, seed: bytes, met: set[int]
+    fragment: Members, calls: ToolCallIndexes, *, seed: bytes, met: set[int]
 ) -> dict[str, object]:
     custom = text_or_none(fragment.get("type")) == "custom" or "custom" in fragment
     spoken = fragment.pop("custom" if custom else "function", None)

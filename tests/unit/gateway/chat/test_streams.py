@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from casework.errors import StreamInterrupted
 from casework.gateway.chat.calls import ChatCall, ChatReply, EventStream
@@ -348,6 +350,44 @@ async def test_tokens_used_up_without_a_word_are_an_answer() -> None:
     stream = await opened(Upstream([ROLE, chunk({}, "length", usage=used), DONE]))
     events = await told(stream)
     assert ["length"] == [f for e in events[:-1] if (f := e["choices"][0]["finish_reason"])]
+
+
+EVENTS = [
+    ROLE,
+    HELLO,
+    chunk({"tool_calls": [{"index": 1, "id": "a", "function": {"name": "f", "arguments": ""}}]}),
+    chunk({"tool_calls": [{"index": 1, "function": {"arguments": "{}"}}]}),
+    chunk({}, "tool_calls"),
+    chunk(None, usage=USAGE),
+]
+
+
+@given(
+    sizes=st.lists(st.integers(0, 4), min_size=2 * len(EVENTS)),
+    last=st.sampled_from([DONE, BROKE, b"{oops"]),
+)
+def test_what_comes_at_once_makes_no_difference(sizes: list[int], last: bytes | Exception) -> None:
+    """However the server's writes are cut into reads, the client gets the same bytes and end."""
+
+    async def read(steps: list[Step]) -> tuple[bytes, str, Usage | None]:
+        stream = await opened(Upstream(steps), include_usage=True)
+        got, code = b"", ""
+        try:
+            async for piece in stream.pieces():
+                assert piece
+                got += piece
+        except StreamInterrupted as error:
+            code = error.code
+        return got, code, stream.usage
+
+    rest, batches = [*EVENTS, *([last] if isinstance(last, bytes) else [])], []
+    for size in sizes:
+        batches.append(rest[:size])
+        rest = rest[size:]
+    batches.append(rest)
+    broken_off = [last] if isinstance(last, Exception) else []
+    alone = asyncio.run(read([*EVENTS, last]))
+    assert alone == asyncio.run(read([*batches, *broken_off]))
 
 
 async def test_the_slot_is_held_until_the_stream_is_closed() -> None:
