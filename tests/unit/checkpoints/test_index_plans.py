@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from casework.checkpoints.call_names import CALLS_PHASE
 from casework.checkpoints.index import PackageIndex
 from casework.checkpoints.index_plans import HeldRule
 from casework.checkpoints.index_rows import Planned
+from casework.checkpoints.records import PackageStatus
 from tests.support.packages import Workshop
 
 
@@ -112,3 +114,25 @@ def test_planned_work_of_one_case_can_be_taken_back(workshop: Workshop) -> None:
     workshop.run(workshop.store.open("two"), "a", "success")
     index.drop_planned("two", two.ophash)
     assert ([], 1) == (index.operations("one"), len(index.operations("two")))
+
+
+def test_calls_of_clients_are_neither_planned_nor_due_nor_counted(workshop: Workshop) -> None:
+    """Neither in a case of their own nor in another, before a rescan and after it."""
+    index, store = workshop.store.index, workshop.store
+    workshop.run(store.create("chat", {}, phase=CALLS_PHASE), "call:alice:k", "error")
+    workshop.run(store.open("one"), "call:alice:k", "temporary_failure")
+    plan(index)
+    counts = index.counts()
+    assert (2, {PackageStatus.ACTIVE: 1, PackageStatus.RETRY_PENDING: 1}) == (
+        counts.cases,
+        counts.packages,
+    )
+    assert ({}, {Planned.READY: 2}) == (counts.operations, counts.planned)
+    workshop.pass_time(3600)
+    due = [(o.case_id, o.operation_id) for o in index.due(workshop.at, limit=9)]
+    assert [("one", "a"), ("two", "a")] == due
+    index.rescan()
+    plan(index)
+    assert counts == index.counts()
+    store.forget("chat")
+    assert counts == index.counts()

@@ -7,7 +7,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from casework.checkpoints.index_pages import every_case
+from casework.checkpoints.call_names import CALLS_PHASE
+from casework.checkpoints.index_pages import every_case, pipeline_cases
 from casework.checkpoints.index_rows import IndexCounts, Planned
 from casework.checkpoints.memory_storage import MemoryStorage
 from casework.checkpoints.records import OperationStatus, PackageStatus
@@ -172,9 +173,12 @@ def test_without_an_index_the_packages_tell_the_cases(monkeypatch: pytest.Monkey
     """Where the index cannot be written, what only looks still finds every case."""
     workshop = Workshop(MemoryStorage())
     workshop.create()
+    workshop.store.create("call:alice:k-1", {}, phase=CALLS_PHASE)
+    assert [CASE] == list(pipeline_cases(workshop.store))
 
     def refused(**_options: object) -> None:
         raise StorageError("read-only")
 
     monkeypatch.setattr(workshop.store.index, "packages", refused)
-    assert [CASE] == list(every_case(workshop.store))
+    assert {CASE, "call:alice:k-1"} == set(every_case(workshop.store))
+    assert [CASE] == list(pipeline_cases(workshop.store))
