@@ -86,11 +86,16 @@ class Heartbeat:
         self._timer = self._loop.call_later(config.first_keepalive_seconds, self._beat)
         self.sending = False
         """Whether a piece is being sent right now."""
+        self._begun = False
 
     def sent(self) -> None:
         """Take note that a piece was taken by the client."""
         self.sending = False
         self._last = self._loop.time()
+        if not self._begun:  # the wait for the first piece was a longer one
+            self._begun = True
+            self._timer.cancel()
+            self._timer = self._loop.call_later(self._seconds, self._beat)
 
     def stop(self) -> None:
         """Send nothing more."""
