@@ -119,8 +119,11 @@ class RequestLog:
                     written = self._file.append(self._unwritten)
                 except OSError:
                     return False
-                # A disk that fills up takes a part. The line that is cut is written again, whole.
-                self._unwritten = self._unwritten[self._unwritten.rfind(b"\n", 0, written) + 1 :]
+                # A disk that fills up takes a part. The line that is cut is written again, whole,
+                # unless nothing but its end is missing.
+                self._unwritten = self._unwritten[
+                    self._unwritten.rfind(b"\n", 0, written + 1) + 1 :
+                ]
             if self._unwritten or len(self._waiting) < BATCH_LINES:
                 return not self._unwritten
 
