@@ -1,0 +1,91 @@
+"""The application: every route that is served, behind FastAPI."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from fastapi import FastAPI, Request, Response
+from starlette.routing import Route
+
+from casework.facade.chat_route import ChatRoute
+from casework.facade.durable_calls import DurableCalls
+from casework.facade.embeddings_route import EmbeddingsRoute
+from casework.facade.endpoint import Door, Endpoint
+from casework.facade.errors import DEFECT
+from casework.facade.explain_route import ExplainRoute
+from casework.facade.health_routes import HealthRoutes
+from casework.facade.model_routes import ModelRoutes
+from casework.facade.open_endpoint import OpenEndpoint
+from casework.facade.openapi_route import OpenAPIRoute
+from casework.facade.provider_route import ProviderRoute
+from casework.facade.token_count_route import TokenCountRoute
+from casework.facade.unknown_routes import ASGI, ByMethod, unknown_route
+from casework.gateway.llm_gateway import LLMGateway
+
+_SILENT: Final[Any] = {
+    "auto_configure": False,
+    "logs": False,
+    "metrics": False,
+    "operation_spans": False,
+    "tracing": False,
+}
+"""FastAPI would send traces where variables of the environment point to."""
+
+
+def create_app(gateway: LLMGateway, door: Door, *, durable: DurableCalls | None = None) -> FastAPI:
+    """Make the application.
+
+    Args:
+        gateway: Who answers.
+        door: What requests pass first.
+        durable: Who keeps the calls that are to be kept; None refuses them.
+    """
+    served = _served(gateway, door, durable)
+    names = [f"{method} {path}" for path, one in served.items() for method in sorted(one.methods)]
+    app = FastAPI(
+        openapi_url=None,
+        redirect_slashes=False,
+        telemetry=_SILENT,
+        exception_handlers={Exception: _tell_defect},
+    )
+    # Plain ASGI endpoints: no model is built for a request, and no middleware of ours stands
+    # between the server and a route, so that a client's leave is seen at once.
+    app.router.routes[:] = [
+        *(Route(path.replace("{id}", "{id:path}"), one) for path, one in served.items()),
+        Route("/{path:path}", unknown_route(names)),
+    ]
+    return app
+
+
+def _served(gateway: LLMGateway, door: Door, durable: DurableCalls | None) -> dict[str, ByMethod]:
+    """Return what is served, by path; what is asked most comes first."""
+    config, outlook = gateway.config, gateway.outlook
+    chat = ChatRoute(gateway, door.open_requests, durable)
+    embeddings = EmbeddingsRoute(gateway, door.open_requests)
+    models = ModelRoutes(outlook, gateway.clock)
+    health = HealthRoutes(outlook, door.open_requests)
+    works = {
+        "/v1/chat/completions": ("POST", chat.serve),
+        "/v1/embeddings": ("POST", embeddings.serve),
+        "/v1/models": ("GET", models.several),
+        "/v1/models/{id}": ("GET", models.one),
+        "/v1/providers": ("GET", ProviderRoute(outlook).serve),
+        "/v1/token-count": ("POST", TokenCountRoute(config.serve.request_bytes_max).serve),
+        "/v1/explain": ("POST", ExplainRoute(outlook, config).serve),
+    }
+    open_works = {
+        "/": health.about,
+        "/healthz": health.alive,
+        "/readyz": health.ready,
+        "/openapi.json": OpenAPIRoute().describe,
+    }
+    endpoints: dict[str, tuple[str, ASGI]] = {
+        path: (method, Endpoint(door, work, name=path)) for path, (method, work) in works.items()
+    }
+    endpoints |= {path: ("GET", OpenEndpoint(work)) for path, work in open_works.items()}
+    return {path: ByMethod({method: one}) for path, (method, one) in endpoints.items()}
+
+
+async def _tell_defect(_request: Request, _error: Exception) -> Response:
+    """Say no more than that something is wrong here."""
+    return Response(DEFECT.body("unknown"), DEFECT.status, media_type="application/json")

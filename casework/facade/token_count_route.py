@@ -1,0 +1,85 @@
+"""``POST /v1/token-count``: about how many tokens a prompt or a text will be."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+from casework.errors import InvalidRequest
+from casework.facade.endpoint import Visit
+from casework.gateway.chat.json_members import (
+    MISFIT,
+    NOT_JSON,
+    Members,
+    check_utf8,
+    is_null,
+    is_text,
+    members_of,
+)
+from casework.gateway.chat.prompt_tokens import chat_tokens, input_tokens
+from casework.gateway.chat.refusals import wrong_type
+
+ASIDE_BYTES: Final = 16 * 1024
+"""Bodies longer than this are counted in a thread, so that nobody's stream waits for it."""
+
+_COUNTED: Final = ("messages", "text", "input")
+
+
+class TokenCountRoute:
+    """Estimates by the kinds of characters, whichever model is named; nobody is asked.
+
+    Args:
+        request_bytes_max: Longest body that is read.
+    """
+
+    def __init__(self, request_bytes_max: int) -> None:
+        self._request_bytes_max = request_bytes_max
+
+    async def serve(self, visit: Visit) -> None:
+        """Estimate one prompt.
+
+        Raises:
+            InvalidRequest: The body holds nothing that can be counted, or more than one of it.
+        """
+        body = await visit.exchange.body(self._request_bytes_max)
+        if len(body) > ASIDE_BYTES:
+            tokens = await asyncio.to_thread(_count, body)
+        else:
+            tokens = _count(body)
+        await visit.exchange.reply_json({"token_count": tokens, "estimated": True})
+
+
+def _count(body: bytes) -> int:
+    members = _read(body)
+    counted = [name for name in _COUNTED if name in members]
+    if len(counted) != 1:
+        raise InvalidRequest(
+            "exactly one member is counted",
+            code="invalid_value" if counted else "missing_required_parameter",
+            where=None if counted else "messages",
+            remedy="send one of messages, text and input",
+        )
+    (name,) = counted
+    if name == "messages":
+        return chat_tokens(members)
+    if name == "text" and not is_text(members[name]):
+        raise wrong_type("text", "a string")
+    return input_tokens(members[name], name)
+
+
+def _read(body: bytes) -> Members:
+    try:
+        check_utf8(body)
+        members = members_of(body)
+    except MISFIT:
+        raise wrong_type(None, "a JSON object") from None
+    except NOT_JSON:
+        raise InvalidRequest(
+            "the body is no JSON in UTF-8, or nests too deep",
+            code="invalid_json",
+            remedy="send one JSON object",
+        ) from None
+    model = members.get("model")
+    if model is not None and not is_text(model) and not is_null(model):
+        raise wrong_type("model", "a string or null")
+    return members
