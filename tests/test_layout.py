@@ -56,6 +56,7 @@ DOORS: dict[str, set[str]] = {
     "pypdf": {"runner/documents/pdf_text.py"},
     "referencing": {"gateway/validation.py"},
     "sqlite3": {"checkpoints/index.py", "runtime/line/line_state.py"},
+    "starlette": {"facade/app.py"},
     "tomli": {"config/toml_document.py"},
     "uvicorn": {"runtime/http/server.py"},
     "uvloop": {"runtime/http/server.py"},

@@ -33,6 +33,8 @@ items_of: Final = msgspec.json.Decoder(list[Raw]).decode
 text_of: Final = msgspec.json.Decoder(str).decode
 integer_of: Final = msgspec.json.Decoder(int).decode
 number_of: Final = msgspec.json.Decoder(float).decode
+value_of: Final = msgspec.json.Decoder().decode
+"""Read a value to its last level."""
 written: Final = msgspec.json.Encoder().encode
 """Write a value, in which whatever was kept as it came stands as it came."""
 

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-import msgspec
-
-from casework.gateway.chat.json_members import NOT_JSON, without_lone_surrogates, written
+from casework.gateway.chat.json_members import (
+    NOT_JSON,
+    value_of,
+    without_lone_surrogates,
+    written,
+)
 from casework.gateway.chat.refusals import wrong_type
 from casework.gateway.token_estimate import estimate_tokens
 
@@ -55,7 +58,7 @@ def input_tokens(value: bytes, where: str = "input") -> int:
 
 def _read(value: bytes, where: str) -> Any:
     try:
-        return msgspec.json.decode(without_lone_surrogates(bytes(value)))
+        return value_of(without_lone_surrogates(bytes(value)))
     except NOT_JSON:
         raise wrong_type(where, "JSON that nests less") from None
 
