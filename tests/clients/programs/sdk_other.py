@@ -80,7 +80,7 @@ def case_no_such_model() -> None:
         lambda: CLIENT.models.retrieve("nobody/has:this"),
         lambda: CLIENT.chat.completions.create(model="unheard-of", messages=question),
     ):
-        error = raised(ask)
+        error: Any = raised(ask)
         assert type(error) is openai.NotFoundError
         assert error.code == "model_not_found"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from typing import Any, Final, TypeAlias
 
 from tests.support.fault_upstream.faults import Faults
@@ -121,31 +122,32 @@ def whole_answer(request: Request, number: int, faults: Faults) -> Event:
 
 
 def stream_events(request: Request, number: int, faults: Faults) -> Iterator[Event]:
-    """Yield the events of a streamed answer."""
+    """Return the events of a streamed answer; what is said is decided before the first."""
     answers = answers_to(request)
     head = _head(request, number, "chat.completion.chunk")
     asked = bool((request.get("stream_options") or {}).get("include_usage"))
-    kind = faults.text("usage")
     usage = usage_of(request, answers, faults)
     if "sparse" in faults:
         head = {"model": head["model"]}
     elif asked:
         head["usage"] = None
+    last: Event | None = None
+    if faults.text("usage") == "last":
+        last = {"choices": [{"index": 0, "delta": {}, "finish_reason": None}], "usage": usage}
+    elif usage is not None and (asked or faults.text("usage") == "always"):
+        last = {"choices": [], "usage": usage}
+    spoken = _spoken(request, answers, faults)
+    return ({**head, **rest} for rest in chain(spoken, [last] if last else []))
+
+
+def _spoken(request: Request, answers: Sequence[Said], faults: Faults) -> Iterator[Event]:
     for index, said in enumerate(answers):
         for delta, tokens in _deltas(said, faults):
-            yield {**head, "choices": [_choice(index, delta, tokens, request, faults)]}
-        last = {"index": index, "delta": {}, "finish_reason": faults.text("finish") or said.finish}
+            yield {"choices": [_choice(index, delta, tokens, request, faults)]}
+        end = {"index": index, "delta": {}, "finish_reason": faults.text("finish") or said.finish}
         if "sparse" not in faults:
-            last["logprobs"] = None
-        yield {**head, "choices": [last]}
-    if kind == "last":
-        yield {
-            **head,
-            "choices": [{"index": 0, "delta": {}, "finish_reason": None}],
-            "usage": usage,
-        }
-    elif usage is not None and (asked or kind == "always"):
-        yield {**head, "choices": [], "usage": usage}
+            end["logprobs"] = None
+        yield {"choices": [end]}
 
 
 def _choice(

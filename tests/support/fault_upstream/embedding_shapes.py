@@ -29,7 +29,7 @@ def vector_of(text: str | Sequence[int], dimensions: int = DIMENSIONS) -> list[f
     return [(digest[at % len(digest)] - 128) / 128 for at in range(dimensions)]
 
 
-def embeddings(request: Request, faults: Faults) -> dict[str, Any]:
+def embeddings(request: Request, _number: int, faults: Faults) -> dict[str, Any]:
     """Return the body of an answer to an embeddings request."""
     texts = texts_of(request["input"])
     encoding = request.get("encoding_format") or "float"

@@ -216,15 +216,23 @@ class FaultUpstream:
         wanted = {"/v1/chat/completions": "messages", "/v1/embeddings": "input"}.get(asked.path)
         if wanted is None:
             await reply.json(404, error_body(404, reply.faults, message="no such path"))
-        elif not isinstance(request, dict) or not request.get("model") or wanted not in request:
+            return
+        if not isinstance(request, dict) or not request.get("model") or not request.get(wanted):
             message = f"You must provide a model and {wanted}."
             await reply.json(400, error_body(400, reply.faults, message=message))
-        elif wanted == "input":
-            await reply.json(200, embeddings(request, reply.faults))
-        elif request.get("stream") and "json" not in reply.faults:
-            await reply.stream(stream_events(request, asked.number, reply.faults))
-        else:
-            await reply.json(200, whole_answer(request, asked.number, reply.faults))
+            return
+        stream = wanted == "messages" and request.get("stream") and "json" not in reply.faults
+        make = whole_answer if wanted == "messages" else embeddings
+        try:
+            if stream:
+                events = stream_events(request, asked.number, reply.faults)
+            else:
+                body = make(request, asked.number, reply.faults)
+        except (AttributeError, KeyError, IndexError, TypeError, ValueError) as error:
+            message = f"The request makes no sense: {error!r}."
+            await reply.json(400, error_body(400, reply.faults, message=message))
+            return
+        await (reply.stream(events) if stream else reply.json(200, body))
 
     async def _tell(self, wire: Wire, path: str, query: str, body: bytes) -> None:
         """Answer another process: what was asked so far, or what comes next."""
