@@ -69,6 +69,7 @@ class Catalogue:
         self._adapter_of = adapter_of
         self._keys_of = keys_of
         self._found: dict[str, Found] = {}
+        self._edition = 0
         self._discovered = not config.models.discover
 
     @property
@@ -80,6 +81,11 @@ class Catalogue:
     def found(self) -> Mapping[str, Found]:
         """Return what is known, by provider id; who was never asked is not in it."""
         return self._found
+
+    @property
+    def edition(self) -> int:
+        """Return a number that is another one whenever other models are known."""
+        return self._edition
 
     @property
     def known_models(self) -> KnownModels:
@@ -119,6 +125,7 @@ class Catalogue:
         else:
             if names is not None:
                 self._found[provider.id] = _kept(names)
+                self._edition += 1
 
     async def _names(self, provider: ProviderConfig) -> tuple[str, ...] | None:
         """Return what a provider says; None from one that cannot say."""

@@ -62,6 +62,11 @@ class Outlook:
         """Tell whether every provider has been asked once for its models."""
         return self._catalogue.discovered
 
+    @property
+    def edition(self) -> int:
+        """Return a number that is another one whenever :meth:`names` may say something else."""
+        return self._catalogue.edition
+
     def route(self, asked_for: str, scope: Scope, *, embeddings: bool = False) -> Route:
         """Decide whom a model string stands for.
 

@@ -9,6 +9,7 @@ from urllib.parse import quote
 import pytest
 
 from casework.config.privacy_profile import PrivacyProfile
+from casework.facade.model_routes import LISTS_MAX
 from tests.facade.bare_requests import ask
 from tests.facade.serving import Facade, facade, provider
 from tests.support.fault_upstream.server import FaultUpstream
@@ -61,6 +62,31 @@ async def test_the_list_says_the_same_twice(served: Facade) -> None:
     """The time of creation too is a stable one."""
     first = await ask(served, "GET", "/v1/models")
     assert first.body == (await ask(served, "GET", "/v1/models")).body
+
+
+async def test_a_list_is_as_new_as_what_is_known(tmp_path: Path) -> None:
+    """What was sent before is not sent again once other models are known."""
+    async with FaultUpstream() as upstream, facade(settings(upstream), tmp_path) as served:
+        before = await ask(served, "GET", "/v1/models")
+        await served.gateway.maintain()
+        after = await ask(served, "GET", "/v1/models")
+    assert len(before.json["data"]) < len(after.json["data"])
+
+
+async def test_each_of_many_clients_gets_its_own_list(tmp_path: Path) -> None:
+    """However many there are, and however often they ask."""
+    names = [f"m{number}" for number in range(2 * LISTS_MAX)]
+    entries = [key_entry(name, f"cw-{name}", models=(f"near/{name}",)) for name in names]
+    key_file(tmp_path, *entries)
+    async with (
+        FaultUpstream(models=tuple(names)) as upstream,
+        facade(settings(upstream), tmp_path) as served,
+    ):
+        await served.gateway.maintain()
+        for name in (*names, *names):
+            headers = {"Authorization": f"Bearer cw-{name}"}
+            listed = (await ask(served, "GET", "/v1/models", headers=headers)).json["data"]
+            assert [name, f"near/{name}"] == [model["id"] for model in listed]
 
 
 async def test_every_listed_name_can_be_fetched(served: Facade) -> None:

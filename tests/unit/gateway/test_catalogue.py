@@ -154,12 +154,15 @@ async def test_a_failure_leaves_what_was_known(error: Exception, code: str) -> N
     adapters: dict[str, object] = {"one": saying("x")}
     catalogue = catalogue_of(adapters)
     await catalogue.discover(ignore)
+    edition = catalogue.edition
     adapters["one"] = failing(error)
     await catalogue.discover(ignore)
+    assert edition == catalogue.edition
     assert {"one": Found(frozenset({"x"}), 0, code)} == catalogue.found
     adapters["one"] = saying("y")
     await catalogue.discover(ignore)
     assert {"one": Found(frozenset({"y"}))} == catalogue.found
+    assert edition != catalogue.edition
 
 
 async def test_a_provider_that_never_answers_holds_up_nobody(
