@@ -25,7 +25,7 @@ MODELS = (
 SETTINGS = """
 [interactive]
 max_retries = 0
-idle_seconds = 1.5
+idle_seconds = 3.0
 keepalive_seconds = 0.2
 first_keepalive_seconds = 10.0
 
@@ -81,3 +81,4 @@ def casework(upstream: Double, tmp_path_factory: pytest.TempPathFactory) -> Iter
     folder = tmp_path_factory.mktemp("clients") / "project"
     with serving(folder, settings.replace("{url}", upstream.base_url), ENVIRON) as running:
         yield running
+        assert 0 == upstream.state(idle=1)["active"]  # whatever clients left was left upstream
