@@ -88,7 +88,7 @@ def test_every_reference_leads_somewhere() -> None:
 @pytest.mark.parametrize("name", sorted(SCHEMAS))
 def test_every_schema_is_one(name: str) -> None:
     """Each is a JSON Schema of the dialect of OpenAPI 3.1."""
-    jsonschema_rs.meta.validate(SCHEMAS[name])
+    assert jsonschema_rs.meta.is_valid(SCHEMAS[name])
 
 
 def test_operations_are_named_apart() -> None:
