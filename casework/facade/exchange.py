@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 from casework.facade.errors import ErrorReply
@@ -44,7 +44,7 @@ class Exchange:
     def __init__(
         self, scope: Mapping[str, Any], receive: Receive, send: Send, *, fallback_id: str
     ) -> None:
-        self.headers: Mapping[bytes, bytes] = dict(scope["headers"])
+        self.headers: Mapping[bytes, bytes] = _by_name(scope["headers"])
         self.method: str = scope["method"]
         self.path: str = scope["path"]
         self.receive = receive
@@ -110,7 +110,8 @@ class Exchange:
     async def refuse(self, reply: ErrorReply) -> None:
         """Send an error, whole."""
         headers = reply.headers()
-        if reply.status in {413, 503}:
+        # Not after 413: what is left of the body would reset the connection, and the reply with it.
+        if reply.status == 503:  # noqa: PLR2004
             headers.append((b"connection", b"close"))
         await self.reply(reply.status, reply.body(self.request_id), headers)
 
@@ -144,6 +145,19 @@ class Exchange:
         if len(body) > bytes_max:
             raise Refused(_too_long(bytes_max))
         return body
+
+
+def _by_name(headers: Sequence[Header]) -> dict[bytes, bytes]:
+    """Return headers by name; one that stands twice holds a list, and no value goes unseen.
+
+    Where a single value is wanted, such as a profile or a key, a list is none.
+    """
+    found = dict(headers)
+    if len(found) < len(headers):
+        found = {}
+        for name, value in headers:
+            found[name] = found[name] + b", " + value if name in found else value
+    return found
 
 
 def _too_long(bytes_max: int) -> ErrorReply:

@@ -78,3 +78,4 @@ def _announce(invocation: Invocation, service: Service, url: str) -> None:
         terminal.note(excluded)
     if terminal.as_json:
         terminal.document({"url": url, "pid": os.getpid()})
+        terminal.flush()

@@ -27,6 +27,9 @@ ASTRAY: Final = {
     "OPENAI_BASE_URL": "https://203.0.113.98/v1",
     "OPENAI_API_BASE": "https://203.0.113.98/v1",
     "OLLAMA_HOST": "203.0.113.97:11434",
+    "FASTAPI_OTEL_AUTO_CONFIGURE": "true",
+    "OTEL_EXPORTER_OTLP_ENDPOINT": "http://203.0.113.96:4318",
+    "FORWARDED_ALLOW_IPS": "*",
 }
 
 SECONDS_MAX: Final = 180.0

@@ -119,8 +119,24 @@ def command_line(arguments: Sequence[str]) -> int:
         sys.stdout.flush()
 
 
+def serve_on_asyncio(arguments: Sequence[str]) -> int:
+    """Run the command line where uvloop is not installed."""
+    sys.modules["uvloop"] = None  # type: ignore[assignment]
+    return command_line(arguments)
+
+
+def serve_on_uvloop(arguments: Sequence[str]) -> int:
+    """Run the command line on a uvloop that tells what it opens."""
+    from tests.contract.privacy.watched_loop import watch_uvloop  # noqa: PLC0415 - not on Windows
+
+    watch_uvloop()
+    return command_line(arguments)
+
+
 WORKS: Final[dict[str, Work]] = {
     "casework": command_line,
+    "serve on asyncio": serve_on_asyncio,
+    "serve on uvloop": serve_on_uvloop,
     "rounds": rounds,
     "schemas": schemas,
     "trespass": trespass,
