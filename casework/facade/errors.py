@@ -68,6 +68,13 @@ _CODES: Final = {
 
 _SERVER_AT_FAULT: Final = 500
 
+CLIENT_WAITS_SECONDS: Final = 60.0
+"""Longest Retry-After that the clients of OpenAI wait out."""
+_IN_VAIN: Final = frozenset(
+    {"idempotency_conflict", "idempotency_exhausted", "no_eligible_provider", "internal_error"}
+)
+"""Codes of what the same request meets again."""
+
 
 @dataclass(frozen=True, slots=True)
 class ErrorReply:
@@ -99,10 +106,18 @@ class ErrorReply:
         return b"data: " + self.body(request_id) + b"\n\n"
 
     def headers(self) -> list[tuple[bytes, bytes]]:
-        """Return the headers that go with it."""
-        if self.retry_after_seconds is None:
-            return []
-        return [(b"retry-after", b"%d" % max(math.ceil(self.retry_after_seconds), 1))]
+        """Return the headers that go with it.
+
+        The clients of OpenAI ask again by themselves, twice; ``x-should-retry`` keeps them from it
+        where it cannot help.
+        """
+        headers: list[tuple[bytes, bytes]] = []
+        wait = self.retry_after_seconds
+        if wait is not None:
+            headers.append((b"retry-after", b"%d" % max(math.ceil(wait), 1)))
+        if self.code in _IN_VAIN or (wait is not None and wait > CLIENT_WAITS_SECONDS):
+            headers.append((b"x-should-retry", b"false"))
+        return headers
 
 
 BUSY: Final = ErrorReply(503, "too many requests at once", "overloaded", retry_after_seconds=1.0)
@@ -126,14 +141,15 @@ def reply_to_failed_round(ended: RoundErred | RoundUnavailable) -> ErrorReply:
         case RoundUnavailable(attempts=attempts, resting=resting):
             kinds = [(one.kind, one.http_status) for one in attempts]
             kinds += [(one.kind, None) for one in resting]
+            kinds = kinds or [(FailureKind.TIMEOUT, None)]  # the deadline came before any call
             statuses = {client_status(kind, status) for kind, status in kinds}
             wait = ended.retry_after_seconds
             if resting and statuses != {429}:
                 statuses = {503}
             if len(statuses) == 1:
                 return _reply(statuses.pop(), kinds[-1][0], wait)
-            kind = kinds[-1][0] if kinds else FailureKind.TIMEOUT
-            return ErrorReply(503, "no provider could answer", "unavailable", None, wait, kind)
+            message = "no provider could answer"
+            return ErrorReply(503, message, "unavailable", None, wait, kinds[-1][0])
 
 
 def reply_to_failure(kind: FailureKind, http_status: int | None) -> ErrorReply:
