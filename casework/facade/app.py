@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any, Final
 
 from fastapi import FastAPI, Request, Response
@@ -22,6 +23,8 @@ from casework.facade.token_count_route import TokenCountRoute
 from casework.facade.unknown_routes import ASGI, ByMethod, unknown_route
 from casework.gateway.llm_gateway import LLMGateway
 
+_logger = logging.getLogger(__name__)
+
 _SILENT: Final[Any] = {
     "auto_configure": False,
     "logs": False,
@@ -30,6 +33,18 @@ _SILENT: Final[Any] = {
     "tracing": False,
 }
 """FastAPI would send traces where variables of the environment point to."""
+
+
+class _Application(FastAPI):
+    """Hands no exception on to the server, which would log its words, maybe of a document."""
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """Serve one request."""
+        try:
+            await super().__call__(scope, receive, send)
+        except Exception as error:  # noqa: BLE001 - the edge of the application
+            kind = type(error).__name__
+            _logger.error("facade defect", extra={"action": "facade_defect", "exception": kind})  # noqa: TRY400 - a traceback may hold the text of a document
 
 
 def create_app(gateway: LLMGateway, door: Door, *, durable: DurableCalls | None = None) -> FastAPI:
@@ -42,7 +57,7 @@ def create_app(gateway: LLMGateway, door: Door, *, durable: DurableCalls | None 
     """
     served = _served(gateway, door, durable)
     names = [f"{method} {path}" for path, one in served.items() for method in sorted(one.methods)]
-    app = FastAPI(
+    app = _Application(
         openapi_url=None,
         redirect_slashes=False,
         telemetry=_SILENT,

@@ -147,15 +147,7 @@ class Endpoint:
         except ClientGone:
             raise
         except Exception as error:  # noqa: BLE001 - the edge of the request's task
-            _logger.error(  # noqa: TRY400 - a traceback may hold the text of a document
-                "facade defect",
-                extra={
-                    "action": "facade_defect",
-                    "request_id": visit.exchange.request_id,
-                    "exception": type(error).__name__,
-                },
-            )
-            return DEFECT
+            return defect(error, visit.exchange)
         finally:
             if visit.presence is not None:
                 visit.presence.close()
@@ -180,6 +172,19 @@ class Endpoint:
             code=refusal.code if refusal else None,
             elapsed_ms=round(elapsed_seconds * 1000, 3),
         )
+
+
+def defect(error: Exception, exchange: Exchange) -> ErrorReply:
+    """Log what should not have happened by its type alone, and return what the client is told."""
+    _logger.error(
+        "facade defect",
+        extra={
+            "action": "facade_defect",
+            "request_id": exchange.request_id,
+            "exception": type(error).__name__,
+        },
+    )
+    return DEFECT
 
 
 async def _tell(exchange: Exchange, refusal: ErrorReply) -> None:

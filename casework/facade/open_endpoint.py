@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeAlias
 
-from casework.facade.endpoint import new_request_id
+from casework.facade.endpoint import defect, new_request_id
 from casework.facade.exchange import Exchange, Refused, Send
 from casework.facade.presence import Receive
 
@@ -30,3 +30,5 @@ class OpenEndpoint:
             await self._work(exchange)
         except Refused as error:
             await exchange.refuse(error.reply)
+        except Exception as error:  # noqa: BLE001 - the edge of the request's task
+            await exchange.refuse(defect(error, exchange))
