@@ -34,7 +34,8 @@ class EventReader:
         """Lines of data of an event whose end has not come yet, each with a line feed."""
         self._first = True
         self._after_cr = False
-        self._too_long = False
+        self.too_long = False
+        """An event is; whoever feeds the stream gets those before it, and then the error."""
 
     def feed(self, data: bytes) -> list[bytes]:
         r"""Return the data of the events that end in these bytes.
@@ -73,7 +74,7 @@ class EventReader:
         return events
 
     def _check(self) -> None:
-        if self._too_long:
+        if self.too_long:
             raise EventTooLongError
 
     def _with_line_feeds(self, data: bytes) -> bytes:
@@ -87,7 +88,7 @@ class EventReader:
 
     def _read_events(self, data: bytes, events: list[bytes]) -> None:
         """Read whole events; the usual form of each, one line of data, is split off in one go."""
-        if data.startswith(_DATA) and not self._too_long:
+        if data.startswith(_DATA) and not self.too_long:
             found = data[len(_DATA) : -2].split(_BETWEEN)
             usual = data.count(b"\n") == 2 * len(found)
             if usual and len(data) <= self._bytes_max:
@@ -105,22 +106,21 @@ class EventReader:
             self._read_line(line, events)
         self._line += rest
         if len(self._line) > self._bytes_max:
-            self._too_long = True
+            self.too_long = True
 
     def _read_line(self, line: bytes, events: list[bytes]) -> None:
         if self._first:
             self._first = False
             line = line.removeprefix(_BOM)
-        if self._too_long or len(line) > self._bytes_max:
-            self._too_long = True
+        if self.too_long or len(line) > self._bytes_max:
+            self.too_long = True
         elif line.startswith(b"data:") or line == b"data":
             value = line[5:].removeprefix(b" ")
             if self._data is None:
                 self._data = bytearray()
             self._data += value
             self._data += b"\n"
-            self._too_long = len(self._data) > self._bytes_max
-        elif not line:
-            if self._data is not None:
-                events.append(bytes(self._data[:-1]))
-                self._data = None
+            self.too_long = len(self._data) > self._bytes_max
+        elif not line and self._data is not None:
+            events.append(bytes(self._data[:-1]))
+            self._data = None

@@ -196,6 +196,8 @@ class ServerEvents:
                 for piece in self._unpacker.feed(data):
                     if found := self._events_in(piece):
                         yield found
+                if self._reader.too_long:
+                    raise EventTooLongError
             for piece in self._unpacker.end():
                 if found := self._events_in(piece):
                     yield found

@@ -1,0 +1,431 @@
+"""A stream is opened once, read as it comes, and closed the moment nobody wants it."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import json
+import zlib
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import brotli
+import pytest
+from backports import zstd
+
+from casework.gateway.errors import FailureKind, ProviderFailure
+from casework.gateway.transport import HTTPTransport, ServerEvents
+from tests.support.http_calls import CANARY, request, within
+from tests.support.raw_server import Behaviour, Connection, RawServer, answer
+
+SHORT = 0.25
+HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n"
+CHUNKED = HEAD + b"Transfer-Encoding: chunked\r\n\r\n"
+END = b"0\r\n\r\n"
+STREAM = (
+    'data: {"text": "한국어 🦜"}\r\n\r\n: ping\n\ndata: a\ndata: b\n\ndata: [DONE]\n\n'.encode()
+)
+EVENTS = ['{"text": "한국어 🦜"}'.encode(), b"a\nb", b"[DONE]"]
+
+
+@pytest.fixture
+async def transport() -> AsyncIterator[HTTPTransport]:
+    """Return a transport that is let go at the end."""
+    made = HTTPTransport()
+    yield made
+    await made.aclose()
+
+
+async def opened(
+    transport: HTTPTransport, url: str, *, seconds: float = 20, **changes: Any
+) -> ServerEvents:
+    """Open one stream."""
+    return await transport.open_stream(request(url, **changes), deadline=within(seconds))
+
+
+async def all_events(stream: ServerEvents) -> list[bytes]:
+    """Read a stream to its end."""
+    return [event async for events in stream.events() for event in events]
+
+
+async def broken(stream: ServerEvents) -> tuple[list[bytes], ProviderFailure]:
+    """Read a stream until it breaks."""
+    events: list[bytes] = []
+
+    async def read() -> None:
+        async for found in stream.events():
+            events.extend(found)
+
+    with pytest.raises(ProviderFailure) as caught:
+        await read()
+    assert caught.value.__context__ is None
+    return events, caught.value
+
+
+def chunk(content: bytes) -> bytes:
+    """Frame a piece of a body."""
+    return b"%x\r\n%b\r\n" % (len(content), content)
+
+
+async def test_a_stream_is_opened_by_one_request(transport: HTTPTransport) -> None:
+    """One request goes out, one stream of events comes back, and the connection is kept."""
+    reply = CHUNKED + chunk(STREAM) + END
+    async with RawServer([reply]) as server:
+        for _ in range(2):
+            stream = await opened(transport, server.base_url)
+            assert () == stream.dropped
+            assert EVENTS == await all_events(stream)
+            stream.close()
+        assert 2 == len(server.heard)
+        assert 1 == server.connections
+    assert b'{"x": 1}' == server.heard[0].body
+    assert "identity" == server.heard[0].headers["accept-encoding"]
+
+
+async def test_events_are_the_same_in_single_bytes(transport: HTTPTransport) -> None:
+    """A server may write each byte as a chunk of its own."""
+    reply = CHUNKED + b"".join(chunk(bytes([byte])) for byte in STREAM) + END
+    async with RawServer([reply]) as server:
+        assert EVENTS == await all_events(await opened(transport, server.base_url))
+
+
+async def test_each_event_is_told_when_it_comes(transport: HTTPTransport) -> None:
+    """No event waits for the one after it, and the deadline ends with the headers."""
+    turn = asyncio.Event()
+
+    async def one_by_one(connection: Connection) -> None:
+        await connection.say(CHUNKED)
+        for number in range(3):
+            await turn.wait()
+            turn.clear()
+            await connection.say(chunk(b"data: %d\n\n" % number))
+        await connection.say(END)
+        await connection.wait_until_gone()
+
+    async with RawServer([one_by_one]) as server:
+        stream = await opened(transport, server.base_url)
+        events = stream.events()
+        for number in range(3):
+            turn.set()
+            assert [b"%d" % number] == await anext(events)
+        with pytest.raises(StopAsyncIteration):
+            await anext(events)
+
+
+async def test_the_deadline_ends_with_the_headers(
+    transport: HTTPTransport, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An accepted stream may last as long as it likes."""
+    loop = asyncio.get_running_loop()
+    timers: list[asyncio.TimerHandle] = []
+    call_later = loop.call_later
+
+    def remember(delay: float, callback: Callable[..., object], *args: Any) -> Any:
+        timers.append(call_later(delay, callback, *args))
+        return timers[-1]
+
+    monkeypatch.setattr(loop, "call_later", remember)
+    async with RawServer([CHUNKED]) as server:
+        stream = await opened(transport, server.base_url)
+        assert 1 <= len(timers)
+        assert all(timer.cancelled() for timer in timers)
+        stream.close()
+
+
+@pytest.mark.parametrize(
+    ("encoding", "pack"),
+    [
+        ("gzip", gzip.compress),
+        ("deflate", zlib.compress),
+        ("br", brotli.compress),
+        ("zstd", zstd.compress),
+        ("gzip, br", lambda body: brotli.compress(gzip.compress(body))),
+        ("gzip", lambda body: body),
+        ("br", lambda body: body),
+    ],
+)
+@pytest.mark.parametrize("size", [1, 7, 10_000])
+async def test_a_packed_stream_is_read_too(
+    transport: HTTPTransport, encoding: str, pack: Callable[[bytes], bytes], size: int
+) -> None:
+    """Packed though it was asked not to be, in any pieces, and even if only its label says so."""
+    body = pack(STREAM)
+    head = CHUNKED[:-2] + b"Content-Encoding: %b\r\n\r\n" % encoding.encode()
+    pieces = [chunk(body[place : place + size]) for place in range(0, len(body), size)]
+    async with RawServer([head + b"".join(pieces) + END]) as server:
+        assert EVENTS == await all_events(await opened(transport, server.base_url))
+
+
+async def test_what_was_flushed_of_a_packed_stream_is_told_at_once(
+    transport: HTTPTransport,
+) -> None:
+    """An event does not wait for the packing of the next one."""
+    packer = zlib.compressobj(wbits=zlib.MAX_WBITS | 16)
+    told = asyncio.Event()
+
+    async def flush(connection: Connection) -> None:
+        await connection.say(CHUNKED[:-2] + b"Content-Encoding: gzip\r\n\r\n")
+        content = packer.compress(b"data: a\n\n") + packer.flush(zlib.Z_SYNC_FLUSH)
+        await connection.say(chunk(content))
+        await told.wait()
+        await connection.say(chunk(packer.compress(b"data: b\n\n") + packer.flush()) + END)
+        await connection.wait_until_gone()
+
+    async with RawServer([flush]) as server:
+        events = (await opened(transport, server.base_url)).events()
+        assert [b"a"] == await anext(events)
+        told.set()
+        assert [b"b"] == await anext(events)
+        await events.aclose()  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("body", "kind"),
+    [
+        (gzip.compress(STREAM)[:-9], FailureKind.MALFORMED_RESPONSE),
+        (b"<html>", FailureKind.MALFORMED_RESPONSE),
+        (gzip.compress(b"data: " + b"x" * 50_000_000), FailureKind.RESPONSE_TOO_LARGE),
+        (gzip.compress(b"{" + b" " * 50_000_000), FailureKind.RESPONSE_TOO_LARGE),
+    ],
+)
+async def test_a_stream_that_does_not_unpack_breaks(
+    transport: HTTPTransport, body: bytes, kind: FailureKind
+) -> None:
+    """A cut, a lie and a bomb end the stream."""
+    async with RawServer([answer(body=body, headers={"Content-Encoding": "gzip"})]) as server:
+        stream = await opened(transport, server.base_url)
+        assert kind is (await broken(stream))[1].kind
+
+
+async def test_an_unknown_packing_is_refused_before_any_event(transport: HTTPTransport) -> None:
+    """A stream that nobody can read is not opened."""
+    head = CHUNKED[:-2] + b"Content-Encoding: exi\r\n\r\n"
+    async with RawServer([head]) as server:
+        with pytest.raises(ProviderFailure) as caught:
+            await opened(transport, server.base_url)
+        await server.gone.wait()
+    assert FailureKind.MALFORMED_RESPONSE is caught.value.kind
+
+
+@pytest.mark.parametrize("kind", ["application/json", "text/event-stream", "text/html"])
+@pytest.mark.parametrize("body", [b'{"error": {"code": "x"}}', b' \n{"choices":\n\n[]}', b"[\n\n]"])
+async def test_a_json_text_instead_of_a_stream_is_one_event(
+    transport: HTTPTransport, kind: str, body: bytes
+) -> None:
+    """Whatever it is called, a whole answer or an error is left to be judged."""
+    async with RawServer([answer(body=body, headers={"Content-Type": kind})]) as server:
+        (event,) = await all_events(await opened(transport, server.base_url))
+    assert json.loads(body) == json.loads(event)
+
+
+async def test_a_page_instead_of_a_stream_has_no_events(transport: HTTPTransport) -> None:
+    """What is neither gives nothing to believe."""
+    async with RawServer([answer(body=b"<html>\n\n</html>\n\n")]) as server:
+        assert [] == await all_events(await opened(transport, server.base_url))
+
+
+@pytest.mark.parametrize(
+    ("status", "kind"),
+    [
+        (302, FailureKind.REDIRECT_REJECTED),
+        (401, FailureKind.AUTH_ERROR),
+        (404, FailureKind.HTTP_ERROR),
+        (429, FailureKind.HTTP_429),
+        (503, FailureKind.HTTP_5XX),
+    ],
+)
+async def test_a_refused_stream_is_told_as_any_refused_call(
+    transport: HTTPTransport, status: int, kind: FailureKind
+) -> None:
+    """Status and waiting time are those of the reply."""
+    async with RawServer([answer(status, CANARY, headers={"Retry-After": "7"})]) as server:
+        with pytest.raises(ProviderFailure) as caught:
+            await opened(transport, server.base_url)
+        assert 1 == len(server.heard)
+    found = caught.value
+    assert (kind, status, 7.0) == (found.kind, found.http_status, found.retry_after_seconds)
+    assert CANARY not in repr(vars(found))
+
+
+async def test_the_codes_of_a_refusal_are_read(transport: HTTPTransport) -> None:
+    """A context that is too long is told as that."""
+    body = {"error": {"code": "context_length_exceeded"}}
+    async with RawServer([answer(400, body)]) as server:
+        with pytest.raises(ProviderFailure) as caught:
+            await opened(transport, server.base_url)
+    assert FailureKind.CONTEXT_TOO_LONG is caught.value.kind
+
+
+async def reset(connection: Connection) -> None:
+    """Break off in the middle with a reset."""
+    await connection.say(CHUNKED + chunk(b"data: a\n\ndata: b"))
+    connection.reset()
+
+
+async def hang_up(connection: Connection) -> None:
+    """Break off in the middle with a close."""
+    await connection.say(CHUNKED + chunk(b"data: a\n\ndata: b"))
+
+
+async def garble(connection: Connection) -> None:
+    """Break off in the middle with what is no chunk."""
+    await connection.say(CHUNKED + chunk(b"data: a\n\n") + b"garbage\r\n")
+    await connection.wait_until_gone()
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "kind"),
+    [
+        (reset, FailureKind.CONNECT_ERROR),
+        (hang_up, FailureKind.CONNECT_ERROR),
+        (garble, FailureKind.MALFORMED_RESPONSE),
+    ],
+)
+async def test_a_stream_that_breaks_is_told_after_its_events(
+    transport: HTTPTransport, behaviour: Behaviour, kind: FailureKind
+) -> None:
+    """What came whole was told; half an event is not, and nothing is asked again."""
+    async with RawServer([behaviour]) as server:
+        stream = await opened(transport, server.base_url)
+        events, found = await broken(stream)
+        assert 1 == len(server.heard)
+    assert ([b"a"], kind, True) == (events, found.kind, found.sent)
+
+
+async def test_a_stream_without_an_end_ends_with_the_connection(transport: HTTPTransport) -> None:
+    """A server that frames nothing ends by hanging up, even in the middle of an event."""
+
+    async def unframed(connection: Connection) -> None:
+        await connection.say(HEAD + b"\r\ndata: a\n\ndata: [DONE]")
+
+    async with RawServer([unframed]) as server:
+        stream = await opened(transport, server.base_url)
+        assert [b"a", b"[DONE]"] == await all_events(stream)
+
+
+async def test_an_event_is_bounded_and_a_stream_is_not(transport: HTTPTransport) -> None:
+    """Any number of events may come, none of them longer than allowed."""
+    many = chunk(b"data: %b\n\n" % (b"x" * 900)) * 3000
+    async with RawServer([CHUNKED + many + chunk(b"data: " + b"x" * 1100)]) as server:
+        stream = await opened(transport, server.base_url, response_bytes_max=1000)
+        events, found = await broken(stream)
+        await server.gone.wait()
+    assert 3000 == len(events)
+    assert FailureKind.RESPONSE_TOO_LARGE is found.kind
+
+
+async def test_a_server_waits_for_a_slow_reader(transport: HTTPTransport) -> None:
+    """What nobody fetches is not read, so that a stream needs no more memory than its limit."""
+    stalled = asyncio.Event()
+    resumed = asyncio.Event()
+    event = b"data: %b\n\n" % (b"x" * 900)
+    written = 0
+
+    async def flood(connection: Connection) -> None:
+        nonlocal written
+        await connection.say(CHUNKED)
+        try:
+            while True:
+                await asyncio.wait_for(connection.say(chunk(event * 100)), SHORT)
+                written += 100
+        except TimeoutError:
+            stalled.set()
+        await resumed.wait()
+        await connection.say(END)
+        await connection.wait_until_gone()
+
+    async with RawServer([flood]) as server:
+        stream = await opened(transport, server.base_url)
+        await stalled.wait()
+        assert 20_000 > written
+        resumed.set()
+        assert written + 100 == len(await all_events(stream))
+
+
+async def silence(connection: Connection) -> None:
+    """Hear the request and never answer."""
+    await connection.wait_until_gone()
+
+
+async def begin(connection: Connection) -> None:
+    """Accept, and send nothing."""
+    await connection.say(CHUNKED)
+    await connection.wait_until_gone()
+
+
+async def go_on(connection: Connection) -> None:
+    """Send one event and then nothing."""
+    await connection.say(CHUNKED + chunk(b"data: a\n\n"))
+    await connection.wait_until_gone()
+
+
+async def test_the_deadline_covers_the_headers(transport: HTTPTransport) -> None:
+    """A server that accepts nothing costs no more than that."""
+    async with RawServer([silence]) as server:
+        with pytest.raises(ProviderFailure) as caught:
+            await opened(transport, server.base_url, seconds=SHORT)
+        await server.gone.wait()
+    assert (FailureKind.TIMEOUT, True) == (caught.value.kind, caught.value.sent)
+
+
+async def test_cancelling_before_the_headers_closes_the_socket(transport: HTTPTransport) -> None:
+    """A client that leaves before the first byte ends the call."""
+    async with RawServer([silence]) as server:
+        task = asyncio.ensure_future(opened(transport, server.base_url))
+        await server.asked.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        await server.gone.wait()
+
+
+@pytest.mark.parametrize("behaviour", [begin, go_on])
+async def test_closing_closes_the_socket(transport: HTTPTransport, behaviour: Behaviour) -> None:
+    """Without waiting, before and after the first event, and as often as one likes."""
+    async with RawServer([behaviour]) as server:
+        stream = await opened(transport, server.base_url)
+        if behaviour is go_on:
+            assert [b"a"] == await anext(stream.events())
+        stream.close()
+        stream.close()
+        await server.gone.wait()
+
+
+@pytest.mark.parametrize("behaviour", [begin, go_on])
+async def test_cancelling_a_reader_closes_the_socket(
+    transport: HTTPTransport, behaviour: Behaviour
+) -> None:
+    """Who stops waiting for events ends the call."""
+    async with RawServer([behaviour]) as server:
+        stream = await opened(transport, server.base_url)
+        task = asyncio.ensure_future(all_events(stream))
+        await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        await server.gone.wait()
+
+
+async def test_cancelling_closes_the_socket_of_an_upload(transport: HTTPTransport) -> None:
+    """A request that the server does not take in is dropped, not written to its end."""
+    reading = asyncio.Event()
+    gone = asyncio.Event()
+
+    async def refuse_to_read(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readexactly(1)
+        reading.set()
+        with pytest.raises(asyncio.IncompleteReadError):
+            await reader.readexactly(30_000_000)
+        writer.close()
+        gone.set()
+
+    listener = await asyncio.start_server(refuse_to_read, "127.0.0.1", 0)
+    url = f"http://127.0.0.1:{listener.sockets[0].getsockname()[1]}/v1"
+    task = asyncio.ensure_future(opened(transport, url, body=b"x" * 30_000_000))
+    await reading.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    await gone.wait()
+    listener.close()
+    await listener.wait_closed()
