@@ -391,8 +391,8 @@ async def test_what_a_server_says_unasked_answers_no_later_call(transport: HTTPT
         assert 2 == server.connections
 
 
-async def test_many_calls_at_once_wait_for_a_free_connection(transport: HTTPTransport) -> None:
-    """Calls beyond the connections wait within their deadlines."""
+async def test_many_calls_at_once_have_a_connection_each(transport: HTTPTransport) -> None:
+    """Calls that are under way together never share one."""
     async with RawServer([answer(body=b"a")]) as server:
         sent = [request(server.base_url)] * 300
         calls = [transport.post_json(one, deadline=within(20)) for one in sent]
