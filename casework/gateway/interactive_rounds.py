@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Final
 
 from casework.config.providers import ProviderConfig
@@ -70,6 +71,8 @@ class InteractiveRounds:
             InvalidRequest: The same.
             ConfigurationError: The same.
         """
+        if scope.deadline_seconds is not None:
+            scope = replace(scope, deadline_seconds=None)  # says nothing of whom
         key = (asked_for, scope, embeddings)
         known = self._routes.get(key)
         if known is None:
