@@ -66,9 +66,11 @@ def create_app(gateway: LLMGateway, door: Door, *, durable: DurableCalls | None 
     # Plain ASGI endpoints: no model is built for a request, and no middleware of ours stands
     # between the server and a route, so that a client's leave is seen at once.
     app.router.routes[:] = [
-        *(Route(path.replace("{id}", "{id:path}"), one) for path, one in served.items()),
-        Route("/{path:path}", unknown_route(names)),
+        Route(path.replace("{id}", "{id:path}"), one) for path, one in served.items()
     ]
+    # Not a route of its own: no pattern for paths fits one with a line feed in it.
+    unknown: Any = unknown_route(names)
+    app.router.default = unknown
     return app
 
 

@@ -133,12 +133,14 @@ def _profile(value: bytes) -> PrivacyProfile:
     try:
         return PrivacyProfile(value.decode("ascii").strip())
     except ValueError:
-        raise InvalidRequest(
-            "the header names no privacy profile",
-            code="invalid_header",
-            where=PRIVACY_HEADER.decode(),
-            remedy=f"use one of {', '.join(PrivacyProfile)}",
-        ) from None
+        pass
+    # Raised out here, where an error that holds the value is no longer at hand.
+    raise InvalidRequest(
+        "the header names no privacy profile",
+        code="invalid_header",
+        where=PRIVACY_HEADER.decode(),
+        remedy=f"use one of {', '.join(PrivacyProfile)}",
+    )
 
 
 def _seconds(value: bytes) -> float:

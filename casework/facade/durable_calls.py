@@ -128,7 +128,10 @@ def _named(header: bytes, value: bytes) -> str:
     try:
         text = value.decode("utf-8").strip()
     except UnicodeDecodeError:
-        raise _invalid(header, "the header is not UTF-8", "write it in ASCII") from None
+        text = None
+    # Raised out here, where an error that holds the value is no longer at hand.
+    if text is None:
+        raise _invalid(header, "the header is not UTF-8", "write it in ASCII")
     if not text or len(text) > CHARACTERS_MAX or not text.isprintable():
         raise _invalid(
             header,

@@ -7,17 +7,10 @@ from typing import Final
 
 from casework.errors import InvalidRequest
 from casework.facade.endpoint import Visit
-from casework.gateway.chat.json_members import (
-    MISFIT,
-    NOT_JSON,
-    Members,
-    check_utf8,
-    is_null,
-    is_text,
-    members_of,
-)
+from casework.gateway.chat.json_members import Members, is_null, is_text
 from casework.gateway.chat.prompt_tokens import chat_tokens, input_tokens
 from casework.gateway.chat.refusals import wrong_type
+from casework.gateway.chat.request_head import top_of
 
 ASIDE_BYTES: Final = 16 * 1024
 """Bodies longer than this are counted in a thread, so that nobody's stream waits for it."""
@@ -68,17 +61,7 @@ def _count(body: bytes) -> int:
 
 
 def _read(body: bytes) -> Members:
-    try:
-        check_utf8(body)
-        members = members_of(body)
-    except MISFIT:
-        raise wrong_type(None, "a JSON object") from None
-    except NOT_JSON:
-        raise InvalidRequest(
-            "the body is no JSON in UTF-8, or nests too deep",
-            code="invalid_json",
-            remedy="send one JSON object",
-        ) from None
+    members = top_of(body)
     model = members.get("model")
     if model is not None and not is_text(model) and not is_null(model):
         raise wrong_type("model", "a string or null")

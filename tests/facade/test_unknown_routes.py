@@ -38,6 +38,8 @@ async def served(tmp_path: Path) -> AsyncIterator[Facade]:
         ("OPTIONS", "/nowhere"),
         ("GET", "/%2e%2e/etc/passwd"),
         ("PURGE", "//"),
+        ("GET", "/v1/models/near%0d%0aSet-Cookie:%20a"),
+        ("OPTIONS", "*"),
     ],
 )
 async def test_a_path_that_is_none_is_not_found(served: Facade, method: str, path: str) -> None:
