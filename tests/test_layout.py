@@ -58,7 +58,7 @@ DOORS: dict[str, set[str]] = {
     "sqlite3": {"checkpoints/index.py", "runtime/line/line_state.py"},
     "starlette": {"facade/app.py"},
     "tomli": {"config/toml_document.py"},
-    "uvicorn": {"runtime/http/server.py"},
+    "uvicorn": {"runtime/http/client_connection.py", "runtime/http/server.py"},
     "uvloop": {"runtime/http/server.py"},
     "xllamacpp": {"gateway/providers/llamacpp.py"},
 }

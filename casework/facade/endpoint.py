@@ -12,10 +12,11 @@ from datetime import datetime
 from typing import Any, Final, TypeAlias
 
 from casework.errors import CaseworkError
-from casework.facade.client_keys import Client, ClientKeys
+from casework.facade.client_keys import ANONYMOUS, Client, ClientKeys
 from casework.facade.client_limits import ClientLimits, OverLimit
 from casework.facade.errors import (
     BUSY,
+    CROSS_ORIGIN,
     DEFECT,
     SHUTTING_DOWN,
     UNAUTHORISED,
@@ -34,6 +35,8 @@ _logger = logging.getLogger(__name__)
 
 CLIENT_LEFT_STATUS: Final = 499
 """Stands in the request log where nobody was left to reply to."""
+LAST_WORD_SECONDS: Final = 10.0
+"""How long a client may take to take the error that ends its stream."""
 
 Journal: TypeAlias = Callable[[RequestLine], None]
 """Takes note of a request at its end; neither waits nor fails."""
@@ -90,16 +93,20 @@ class Endpoint:
         at, begun = door.clock.now(), door.clock.monotonic()
         exchange = Exchange(scope, receive, send, fallback_id=new_request_id())
         told = Told()
-        refusal: ErrorReply | None
+        refusal: ErrorReply | None = None
         try:
             refusal = await self._admitted(exchange, told)
-        except ClientGone:
-            refusal, told.client_left = None, True
-        if refusal is not None:
-            await _tell(exchange, refusal)
-        if self._name:
-            elapsed = door.clock.monotonic() - begun
-            door.journal(self._line(exchange, told, refusal, at=at, elapsed_seconds=elapsed))
+            if refusal is not None:
+                await _tell(exchange, refusal)
+        except ClientGone as error:
+            told.gone = error.why
+            if error.why is Ended.CLIENT_STALLED:
+                exchange.hang_up()
+                await asyncio.sleep(0)  # the server is to know before it is told that all is done
+        finally:
+            if self._name:
+                elapsed = door.clock.monotonic() - begun
+                door.journal(self._line(exchange, told, refusal, at=at, elapsed_seconds=elapsed))
 
     async def _admitted(self, exchange: Exchange, told: Told) -> ErrorReply | None:
         """Let the request in, if there is room and its client is known; return a refusal."""
@@ -109,12 +116,9 @@ class Endpoint:
         if not door.open_requests.enter():
             return BUSY
         try:
-            try:
-                client = door.keys.identify(exchange.headers.get(b"authorization"))
-            except CaseworkError as error:
-                return reply_to_error(error)
-            if client is None:
-                return UNAUTHORISED
+            client = self._client(exchange)
+            if isinstance(client, ErrorReply):
+                return client
             told.client = client.label
             entered = door.limits.enter(client)
             if isinstance(entered, OverLimit):
@@ -125,6 +129,19 @@ class Endpoint:
                 entered.leave()
         finally:
             door.open_requests.leave()
+
+    def _client(self, exchange: Exchange) -> Client | ErrorReply:
+        """Return who asks, or why nobody may."""
+        headers = exchange.headers
+        try:
+            client = self._door.keys.identify(headers.get(b"authorization"))
+        except CaseworkError as error:
+            return reply_to_error(error)
+        if client is None:
+            return UNAUTHORISED
+        if client is ANONYMOUS and exchange.method == "POST" and _is_from_a_page(headers):
+            return CROSS_ORIGIN
+        return client
 
     async def _served(self, visit: Visit) -> ErrorReply | None:
         """Do the route's work; return the refusal that it ends in, if it does.
@@ -141,9 +158,9 @@ class Endpoint:
         except asyncio.CancelledError:
             if visit.presence is None or not visit.presence.caught():
                 raise
-            if visit.presence.ended is not Ended.SHUTTING_DOWN:
-                raise ClientGone from None
-            return SHUTTING_DOWN
+            if visit.presence.ended is Ended.SHUTTING_DOWN:
+                return SHUTTING_DOWN
+            raise ClientGone(visit.presence.ended or Ended.CLIENT_LEFT) from None
         except ClientGone:
             raise
         except Exception as error:  # noqa: BLE001 - the edge of the request's task
@@ -163,7 +180,7 @@ class Endpoint:
         at: datetime,
         elapsed_seconds: float,
     ) -> RequestLine:
-        status = CLIENT_LEFT_STATUS if told.client_left else exchange.status
+        status = CLIENT_LEFT_STATUS if told.gone else exchange.status
         return told.line(
             request_id=exchange.request_id,
             at=at,
@@ -187,13 +204,29 @@ def defect(error: Exception, exchange: Exchange) -> ErrorReply:
     return DEFECT
 
 
+def _is_from_a_page(headers: Mapping[bytes, bytes]) -> bool:
+    """Tell whether a page in a browser asks, which anybody may have written.
+
+    A browser sends its request, with a type of content that asks for no permission, before it
+    keeps the reply from the page.
+    """
+    origin = headers.get(b"origin")
+    return origin is not None and (
+        origin == b"null" or origin.startswith((b"http://", b"https://"))
+    )
+
+
 async def _tell(exchange: Exchange, refusal: ErrorReply) -> None:
     """Send an error: as a reply, or as the last event of a stream that has begun."""
     if not exchange.begun:
         await exchange.refuse(refusal)
         return
-    await exchange.piece(refusal.event(exchange.request_id))
-    await exchange.end()
+    try:
+        async with asyncio.timeout(LAST_WORD_SECONDS):
+            await exchange.piece(refusal.event(exchange.request_id))
+            await exchange.end()
+    except TimeoutError:
+        raise ClientGone(Ended.CLIENT_STALLED) from None
 
 
 _RUN: Final = secrets.token_hex(6)

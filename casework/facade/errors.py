@@ -30,6 +30,7 @@ _TYPES: Final = {
     415: "invalid_request_error",
     422: "invalid_request_error",
     429: "rate_limit_error",
+    431: "invalid_request_error",
     504: "timeout_error",
 }
 """OpenAI's ``type`` by status; every other one is a ``server_error``."""
@@ -126,6 +127,9 @@ SHUTTING_DOWN: Final = ErrorReply(
 )
 UNAUTHORISED: Final = ErrorReply(
     401, "no valid client key; send Authorization: Bearer KEY", "invalid_api_key"
+)
+CROSS_ORIGIN: Final = ErrorReply(
+    403, "pages in a browser may not call while there is no client key", "cross_origin"
 )
 DEFECT: Final = ErrorReply(500, "internal error", "internal_error")
 

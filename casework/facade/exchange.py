@@ -8,12 +8,14 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 from casework.facade.errors import ErrorReply
-from casework.facade.presence import Receive
+from casework.facade.presence import Ended, Receive
 
 Send: TypeAlias = Callable[[Mapping[str, Any]], Awaitable[None]]
 Header: TypeAlias = tuple[bytes, bytes]
 
 JSON_TYPE: Final = b"application/json"
+HANG_UP: Final = "casework.hang_up"
+"""Under this name a server's ``state`` may hold what ends the connection at once."""
 _REQUEST_ID: Final = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 
 
@@ -26,7 +28,15 @@ class Refused(Exception):
 
 
 class ClientGone(Exception):
-    """The client left before its request was read."""
+    """Nobody is left to reply to.
+
+    Args:
+        why: What became of the client.
+    """
+
+    def __init__(self, why: Ended = Ended.CLIENT_LEFT) -> None:
+        super().__init__(why.value)
+        self.why = why
 
 
 class Exchange:
@@ -39,7 +49,10 @@ class Exchange:
         fallback_id: The request's id where the client names none that is safe.
     """
 
-    __slots__ = ("begun", "headers", "method", "path", "receive", "request_id", "send", "status")
+    __slots__ = (
+        *("begun", "headers", "method", "path", "receive"),
+        *("request_id", "send", "server_state", "status"),
+    )
 
     def __init__(
         self, scope: Mapping[str, Any], receive: Receive, send: Send, *, fallback_id: str
@@ -47,6 +60,7 @@ class Exchange:
         self.headers: Mapping[bytes, bytes] = _by_name(scope["headers"])
         self.method: str = scope["method"]
         self.path: str = scope["path"]
+        self.server_state: Mapping[str, Any] = scope.get("state", {})
         self.receive = receive
         self.send = send
         named = self.headers.get(b"x-request-id")
@@ -111,7 +125,8 @@ class Exchange:
         """Send an error, whole."""
         headers = reply.headers()
         # Not after 413: what is left of the body would reset the connection, and the reply with it.
-        if reply.status == 503:  # noqa: PLR2004
+        if reply.status == 503 or b"expect" in self.headers:  # noqa: PLR2004
+            # After ``Expect``, a client does not send the body that the server would wait for.
             headers.append((b"connection", b"close"))
         await self.reply(reply.status, reply.body(self.request_id), headers)
 
@@ -135,6 +150,12 @@ class Exchange:
     async def end(self) -> None:
         """End a stream."""
         await self.send({"type": "http.response.body", "body": b""})
+
+    def hang_up(self) -> None:
+        """End the connection, whatever of the reply the client has not taken yet."""
+        end = self.server_state.get(HANG_UP)
+        if end is not None:
+            end()
 
     async def _start(self, status: int, headers: list[Header]) -> None:
         self.begun, self.status = True, status

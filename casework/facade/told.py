@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TypeVar
 
+from casework.facade.presence import Ended
 from casework.facade.request_line import FailedAttempt, RequestLine
 from casework.gateway.messages import Cost, Usage
 from casework.gateway.outcomes import Answered, Attempt, RoundErred, Served, Walked
@@ -21,7 +22,8 @@ class Told:
     model: str | None = None
     """As the client asked for it."""
     stream: bool = False
-    client_left: bool = False
+    gone: Ended | None = None
+    """Why nobody was left to reply to, if so."""
     policy: str | None = None
     served: Served | None = None
     """The call that answered, or ended the round."""
@@ -65,7 +67,7 @@ class Told:
             provider_class=served.provider_class if served else None,
             model=served.model if served else None,
             policy=self.policy,
-            code="client_left" if self.client_left else code,
+            code=self.gone.value if self.gone else code,
             attempts=len(calls),
             failures=tuple(
                 FailedAttempt(a.served.provider, a.kind.value, a.http_status) for a in self.attempts
@@ -76,5 +78,5 @@ class Told:
             completion_tokens=usage.completion_tokens if usage else None,
             total_tokens=usage.total_tokens if usage else None,
             cost=self.cost,
-            client_left=self.client_left,
+            client_left=self.gone is not None,
         )

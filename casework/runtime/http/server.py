@@ -96,6 +96,8 @@ class HTTPServer:
         """Serve; the first signal lets open requests end, the second leaves at once."""
         import uvicorn  # noqa: PLC0415 - only those who serve need it
 
+        from casework.runtime.http.client_connection import ClientConnection  # noqa: PLC0415
+
         on_start, on_stop = self._on_start, self._on_stop
 
         class Server(uvicorn.Server):
@@ -113,7 +115,7 @@ class HTTPServer:
 
         config = uvicorn.Config(
             self._app,
-            http="httptools",
+            http=ClientConnection,
             ws="none",
             lifespan="off",
             interface="asgi3",

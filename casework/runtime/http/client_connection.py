@@ -1,0 +1,146 @@
+"""One connection of a client: uvicorn's, bounded where that trusts whoever connects."""
+
+from __future__ import annotations
+
+import re
+from asyncio import BaseTransport, TimerHandle, Transport
+from typing import Any, Final, cast
+
+from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+
+from casework.facade.errors import ErrorReply
+from casework.facade.exchange import HANG_UP
+
+HEAD_BYTES_MAX: Final = 64 * 1024
+"""Longest head of a request, and most that may arrive without meaning anything yet."""
+ARRIVAL_SECONDS: Final = 60.0
+"""How long a request may take to arrive whole."""
+PIPELINED_MAX: Final = 8
+"""Most requests that are read while an earlier one is answered; beyond them, a client that leaves
+is noticed when that one has ended."""
+
+_NOT_HTTP: Final = ErrorReply(400, "the request is no valid HTTP/1.1", "invalid_http")
+_HEAD_TOO_LONG: Final = ErrorReply(
+    431, f"the head of the request is longer than {HEAD_BYTES_MAX} bytes", "head_too_large"
+)
+_REASONS: Final = {400: b"Bad Request", 431: b"Request Header Fields Too Large"}
+_UPGRADE: Final = re.compile(rb"(?<=\r\n)upgrade(?=[ \t]*:)", re.IGNORECASE)
+
+
+class _TooLong(Exception):
+    """Ends the parsing of a head."""
+
+
+class ClientConnection(HttpToolsProtocol):
+    """Reads requests of bounded length in bounded time, and lets the application hang up."""
+
+    def __init__(self, *args: Any, **named: Any) -> None:
+        super().__init__(*args, **named)
+        self._answered: RequestResponseCycle | None = None
+        """The request that is being answered, or was last."""
+        self._awaits_head = True
+        self._arriving = False
+        self._arrival: TimerHandle | None = None
+        self._quiet_bytes = 0
+        """How much has arrived since something was last understood."""
+        self._refusal = _NOT_HTTP
+
+    def connection_made(self, transport: BaseTransport) -> None:
+        """Wait for a request, but not for ever."""
+        super().connection_made(cast("Transport", transport))
+        self.app_state = {**self.app_state, HANG_UP: self.transport.abort}
+        self._wait_for_next()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Tell the request that is being answered, be it the latest to have arrived or not."""
+        super().connection_lost(exc)
+        if self._arrival is not None:
+            self._arrival.cancel()
+        answered = self._answered
+        if answered is not None and not answered.response_complete:
+            answered.disconnected = True
+            answered.message_event.set()
+
+    def data_received(self, data: bytes) -> None:
+        """Read what has come."""
+        if self._awaits_head and b"pgrade" in data:
+            data = _without_upgrade(data)
+        self._quiet_bytes += len(data)
+        super().data_received(data)
+        if self._quiet_bytes > HEAD_BYTES_MAX and not self.transport.is_closing():
+            self._refusal = _HEAD_TOO_LONG
+            self.send_400_response("")
+        elif self._arriving and self._arrival is None:
+            self._arrival = self.loop.call_later(ARRIVAL_SECONDS, self._overdue)
+        if self.pipeline and self._has_room():
+            self.flow.resume_reading()
+
+    def on_message_begin(self) -> None:
+        """Begin a request."""
+        super().on_message_begin()
+        self._arriving = True
+
+    def on_headers_complete(self) -> None:
+        """Let a request in, unless its head is too long."""
+        if self._quiet_bytes > HEAD_BYTES_MAX:
+            fields = sum(len(name) + len(value) for name, value in self.headers)
+            if len(self.url) + fields > HEAD_BYTES_MAX:
+                self._refusal = _HEAD_TOO_LONG
+                raise _TooLong
+        self._awaits_head = False
+        self._quiet_bytes = 0
+        super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        """Take a piece of a body."""
+        self._quiet_bytes = 0
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        """Wait for the next request, where this one is answered already."""
+        self._awaits_head, self._arriving, self._quiet_bytes = True, False, 0
+        if self._arrival is not None:
+            self._arrival.cancel()
+            self._arrival = None
+        super().on_message_complete()
+        if self.cycle.response_complete and self.timeout_keep_alive_task is None:
+            self._wait_for_next()
+
+    def send_400_response(self, msg: str) -> None:  # noqa: ARG002 - the parser's own words
+        """Refuse what cannot be read, in the shape of every other error, and close."""
+        answered = self._answered
+        if answered is None or answered.response_complete:
+            status, body = self._refusal.status, self._refusal.body("")
+            head = b"HTTP/1.1 %d %b\r\ncontent-type: application/json\r\ncontent-length: %d\r\n"
+            self.transport.write(head % (status, _REASONS[status], len(body)))
+            self.transport.write(b"connection: close\r\n\r\n" + body)
+        self.transport.close()
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
+        self._answered = cycle
+        super()._start_asgi_task(cycle, app)
+
+    def _wait_for_next(self) -> None:
+        self.timeout_keep_alive_task = self.loop.call_later(
+            self.timeout_keep_alive, self.timeout_keep_alive_handler
+        )
+
+    def _has_room(self) -> bool:
+        return len(self.pipeline) < PIPELINED_MAX and len(self.cycle.body) <= HIGH_WATER_LIMIT
+
+    def _overdue(self) -> None:
+        """Hang up on a client that does not get its request said, unless it is kept from it."""
+        if self.flow.read_paused:
+            self._arrival = self.loop.call_later(ARRIVAL_SECONDS, self._overdue)
+        else:
+            self.transport.abort()
+
+
+def _without_upgrade(data: bytes) -> bytes:
+    """Return a head without the offer of another protocol, for which the body would be left unread.
+
+    Java's HTTP client makes that offer (HTTP/2) with its first request.
+    """
+    head, end, rest = data.partition(b"\r\n\r\n")
+    return _UPGRADE.sub(b"ignored", head) + end + rest
