@@ -42,6 +42,9 @@ MODEL_CHARACTERS_MAX: Final = 256
 ResponseFormat: TypeAlias = Literal["json_schema", "json_object", "none"]
 TokenParameter: TypeAlias = Literal["max_completion_tokens", "max_tokens"]
 
+RESERVED_VARIABLES: Final = frozenset({"PROXY_API_KEY", "ADMIN_API_KEY"})
+"""Variables whose keys let clients in here; no provider is ever sent one."""
+
 _KEY_PREFIX: Final = re.compile(
     r"(?:sk|pk|rk|gsk|xai|hf|ghp|gho|github_pat|glpat|xoxb|nvapi|pplx|r8|fw|AIza|AKIA|eyJ)"
     r"[-_]?[A-Za-z0-9_.-]{14,}"
@@ -227,6 +230,11 @@ class ProviderConfig(BaseModel):
                 raise settings_error(
                     "holds something that is no name of an environment variable",
                     "put the key into a variable such as MY_API_KEY and write that name here",
+                )
+            if name.upper() in RESERVED_VARIABLES:  # on Windows, capitals make no difference
+                raise settings_error(
+                    "names a variable whose key lets clients in here, and would send it away",
+                    "put the provider's own key into another variable and name that",
                 )
         if len(set(names)) != len(names) or len(names) > KEYS_MAX:
             raise settings_error(

@@ -213,6 +213,8 @@ def test_every_setting_is_read() -> None:
         (LOCAL + "api_key_env = 'a1b2c3d4e5f6a7b8c9d0e1f2'", "6:1", "no name of an env"),
         (LOCAL + "api_key_env = ['GOOD', '1BAD']", "6:1", "no name of an environment variable"),
         (LOCAL + "api_key_env = ['A', 'A']", "6:1", "twice"),
+        (LOCAL + "api_key_env = 'PROXY_API_KEY'", "6:1", "lets clients in here"),
+        (LOCAL + "api_key_env = ['GOOD', 'admin_api_key']", "6:1", "the provider's own key"),
         (LOCAL + "api_key_env = 3", "6:1", "no list"),
         (LOCAL + 'file = "C:\\temp"', "6:1", "single quotes"),
         (LOCAL + 'file = "C:\\Users"', "6:11", "single quotes"),
