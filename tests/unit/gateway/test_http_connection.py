@@ -273,6 +273,17 @@ async def test_a_body_that_nobody_reads_is_not_read_on(exchange: type[Exchange])
     assert b"yz" == await further
 
 
+async def test_a_connection_whose_answer_is_complete_is_read_again(
+    exchange: type[Exchange],
+) -> None:
+    """A kept connection hears what a server says unasked, though its last answer was long."""
+    one = exchange()
+    size = BUFFER_BYTES_MAX + 1
+    one.feed(HEAD + b"Content-Length: %d\r\n\r\n" % size + b"x" * size)
+    assert [True] == one.owner.heard
+    assert one.wire.reading
+
+
 async def test_a_whole_body_is_read_on_to_its_limit(exchange: type[Exchange]) -> None:
     """Who waits for all of it has room for all of it."""
     one = exchange()

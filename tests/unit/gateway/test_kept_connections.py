@@ -329,6 +329,22 @@ async def test_cancelled_calls_leave_their_place_to_the_next(
     await transport.aclose()
 
 
+async def test_connections_that_cannot_be_opened_leave_their_place_to_the_next(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A server that is down costs no slot."""
+    monkeypatch.setattr(connection_pool, "CONNECTIONS_MAX", 1)
+    transport = HTTPTransport()
+    async with RawServer([answer()]) as server:
+        nobody = server.base_url
+    async with RawServer([answer(body=b"b")]) as server:
+        for _ in range(3):
+            found = await failure(transport, nobody)
+            assert (FailureKind.CONNECT_ERROR, False) == (found.kind, found.sent)
+        assert b"b" == await said(transport, server.base_url)
+    await transport.aclose()
+
+
 async def test_closing_ends_what_is_under_way(transport: HTTPTransport) -> None:
     """A transport that is closed answers nobody any more, and leaves no connection open."""
     async with RawServer([answer(body=b"a"), silence]) as server:

@@ -208,7 +208,10 @@ async def test_an_unknown_packing_is_refused_before_any_event(transport: HTTPTra
 
 
 @pytest.mark.parametrize("kind", ["application/json", "text/event-stream", "text/html"])
-@pytest.mark.parametrize("body", [b'{"error": {"code": "x"}}', b' \n{"choices":\n\n[]}', b"[\n\n]"])
+@pytest.mark.parametrize(
+    "body",
+    [b'{"error": {"code": "x"}}', b' \n{"choices":\n\n[]}', b"[\n\n]", b"\xef\xbb\xbf {}\n\n"],
+)
 async def test_a_json_text_instead_of_a_stream_is_one_event(
     transport: HTTPTransport, kind: str, body: bytes
 ) -> None:

@@ -50,11 +50,11 @@ async def test_one_request_goes_out_as_told(transport: HTTPTransport) -> None:
 async def test_a_request_may_ask_for_a_connection_of_its_own(transport: HTTPTransport) -> None:
     """Such a request uses no kept connection, says so, and leaves none behind."""
     async with RawServer([answer(body=b"a")]) as server:
-        for alone in (False, True, True, False):
+        for alone in (True, False, True, False):
             sent = request(server.base_url, alone=alone)
             assert b"a" == await transport.post_json(sent, deadline=within(20))
         assert 3 == server.connections
-    assert [None, "close", "close", None] == [
+    assert ["close", None, "close", None] == [
         heard.headers.get("connection") for heard in server.heard
     ]
 
