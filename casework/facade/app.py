@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
+from contextlib import suppress
+from types import MappingProxyType
 from typing import Any, Final
 
 from fastapi import FastAPI, Request, Response
@@ -36,15 +39,25 @@ _SILENT: Final[Any] = {
 
 
 class _Application(FastAPI):
-    """Hands no exception on to the server, which would log its words, maybe of a document."""
+    """Goes straight to the endpoint of a plain path, without the layers in between.
+
+    Hands no exception on to the server, which would log its words, maybe of a document.
+    """
+
+    plain: Mapping[str, ASGI] = MappingProxyType({})
+    """Endpoints by path; other requests take the router's way."""
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Serve one request."""
+        endpoint = self.plain.get(scope["path"]) if scope["type"] == "http" else None
         try:
-            await super().__call__(scope, receive, send)
+            await (endpoint or super().__call__)(scope, receive, send)
         except Exception as error:  # noqa: BLE001 - the edge of the application
             kind = type(error).__name__
             _logger.error("facade defect", extra={"action": "facade_defect", "exception": kind})  # noqa: TRY400 - a traceback may hold the text of a document
+            if endpoint is not None:
+                with suppress(RuntimeError):  # a reply has begun
+                    await _defect_reply()(scope, receive, send)
 
 
 def create_app(gateway: LLMGateway, door: Door, *, durable: DurableCalls | None = None) -> FastAPI:
@@ -69,6 +82,7 @@ def create_app(gateway: LLMGateway, door: Door, *, durable: DurableCalls | None 
         Route(path.replace("{id}", "{id:path}"), one) for path, one in served.items()
     ]
     # Not a route of its own: no pattern for paths fits one with a line feed in it.
+    app.plain = {path: one for path, one in served.items() if "{" not in path}
     unknown: Any = unknown_route(names)
     app.router.default = unknown
     return app
@@ -105,4 +119,8 @@ def _served(gateway: LLMGateway, door: Door, durable: DurableCalls | None) -> di
 
 async def _tell_defect(_request: Request, _error: Exception) -> Response:
     """Say no more than that something is wrong here."""
+    return _defect_reply()
+
+
+def _defect_reply() -> Response:
     return Response(DEFECT.body("unknown"), DEFECT.status, media_type="application/json")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Final
 
 from casework.config.providers import ProviderConfig
@@ -11,6 +12,8 @@ from casework.gateway.messages import Credential
 
 SECRET_CHARACTERS_MAX: Final = 8000
 """Longest key that common servers still take in one header line."""
+CREDENTIALS_MAX: Final = 1000
+"""Most keys that are kept checked."""
 
 
 def credentials_for(
@@ -26,14 +29,15 @@ def credentials_for(
             variable, never its value.
     """
     return tuple(
-        Credential(f"{name}#{position}", _secret(name, provider.id, environment))
+        _credential(name, position, environment.get(name, ""), provider.id)
         for position, name in enumerate(provider.api_key_env, start=1)
     )
 
 
-def _secret(name: str, provider_id: str, environment: Mapping[str, str]) -> str:
+@lru_cache(maxsize=CREDENTIALS_MAX)
+def _credential(name: str, position: int, value: str, provider_id: str) -> Credential:
     where = f'provider "{provider_id}"'
-    secret = environment.get(name, "").strip()
+    secret = value.strip()
     if not secret:
         raise ConfigurationError(
             f"the environment variable {name} is not set or empty",
@@ -49,4 +53,4 @@ def _secret(name: str, provider_id: str, environment: Mapping[str, str]) -> str:
             where=where,
             remedy="set it to the bare key, without a word such as Bearer before it",
         )
-    return secret
+    return Credential(f"{name}#{position}", secret)

@@ -40,6 +40,7 @@ from casework.gateway.chat.wire_shapes import (
     AnswerChoice,
     AnswerShape,
     read_answer,
+    read_places,
 )
 from casework.gateway.errors import FailureKind, ProviderFailure
 from casework.gateway.messages import Usage
@@ -119,14 +120,34 @@ def _read(body: bytes, created: int) -> tuple[bytes, AnswerShape, Usage | None]:
         shape = None
     except NOT_JSON:
         shape, body = None, without_lone_surrogates(body.removeprefix(_BOM))
-    if shape is not None and not _shares_index(shape):
-        return body, shape, usage_read(shape.usage) if shape.usage is not UNSET else None
+    filled = None if shape is None or _shares_index(shape) else _filled_in(body, shape)
+    if shape is not None and filled is not None:
+        return filled, shape, usage_read(shape.usage) if shape.usage is not UNSET else None
     try:
         check_utf8(body)
         body, usage = _completed(body, created)
         return body, read_answer(body), usage
     except NOT_JSON:
         raise malformed() from None
+
+
+def _filled_in(body: bytes, shape: AnswerShape) -> bytes | None:
+    """Add what messages lack at their ends, and touch nothing else; None where that takes more."""
+    missing = [_missing(choice) for choice in shape.choices]
+    if not any(missing):
+        return body
+    for placed, more in zip(read_places(body).choices, missing, strict=True):
+        message = bytes(placed.message)
+        if more and body.count(message) != 1:
+            return None
+        body = body.replace(message, message[:-1] + more + b"}")
+    return body
+
+
+def _missing(choice: AnswerChoice) -> bytes:
+    refusal = b',"refusal":null' if choice.message.refusal is UNSET else b""
+    annotations = b',"annotations":[]' if choice.message.annotations is UNSET else b""
+    return refusal + annotations
 
 
 def _shares_index(shape: AnswerShape) -> bool:

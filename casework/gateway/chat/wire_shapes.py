@@ -115,13 +115,26 @@ class AnswerMessage(Struct, gc=False):
 
     role: Literal["assistant"]
     content: str | None
-    refusal: str | None
-    annotations: list[Raw]
+    refusal: str | UnsetType | None = UNSET
+    """Demanded, and left out by most servers; so is the next."""
+    annotations: list[Raw] | UnsetType = UNSET
     tool_calls: list[FunctionCall | CustomCall] | UnsetType = UNSET
     function_call: Function | UnsetType = UNSET
     audio: Audio | UnsetType | None = UNSET
     reasoning_content: Raw | UnsetType = UNSET
     reasoning: Raw | UnsetType = UNSET
+
+
+class PlacedChoice(Struct, gc=False):
+    """A choice, of which only the place of its message is looked at."""
+
+    message: Raw
+
+
+class PlacedChoices(Struct, gc=False):
+    """An answer, of which only the places of its messages are looked at."""
+
+    choices: list[PlacedChoice]
 
 
 class AnswerChoice(Struct, gc=False):
@@ -201,6 +214,7 @@ class ChunkShape(Struct, gc=False):
 
 read_messages: Final = msgspec.json.Decoder(list[RequestMessage]).decode
 read_answer: Final = msgspec.json.Decoder(AnswerShape).decode
+read_places: Final = msgspec.json.Decoder(PlacedChoices).decode
 read_chunk: Final = msgspec.json.Decoder(ChunkShape).decode
 read_usage: Final = msgspec.json.Decoder(UsageShape).decode
 read_logprobs: Final = msgspec.json.Decoder(Logprobs).decode
