@@ -25,6 +25,9 @@ CHAIN_MAX: Final = 128
 WORK_MAX: Final = 200_000
 """Most rules that may be tried against one value and all that it lies in."""
 
+STEPS_MAX: Final = 200_000
+"""Most ways from values to their parts that are followed to judge a schema by its shape."""
+
 DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 
 MEMBERS: Final = "member"
@@ -141,6 +144,8 @@ class _Shape:
         self._schema = schema
         self._nodes: dict[str, _Node] = {}
         self._reach: dict[str, _Reach] = {}
+        self._steps = 0
+        """Steps gathered so far."""
         self._anchors: dict[str, str] = {}
         self._waiting: list[tuple[str, JSON]] = [("", schema)]
 
@@ -166,8 +171,13 @@ class _Shape:
             raise schema_not_allowed(
                 "", f"tries more than {WORK_MAX} rules on one value", "use fewer alternatives"
             )
+        distinct = {id(found.steps): found.steps for found in reach.values()}
+        cost = sum(map(len, distinct.values()))
         for depth in range(1, DEPTH_MAX + 1):
-            deeper = {entry: _work(found, work) for entry, found in reach.items()}
+            if cost * depth > STEPS_MAX:
+                return depth - 1
+            below = {steps: _work(found, work) for steps, found in distinct.items()}
+            deeper = {entry: found.rules + below[id(found.steps)] for entry, found in reach.items()}
             if deeper == work:
                 return None
             if deeper[""] > WORK_MAX:
@@ -176,6 +186,8 @@ class _Shape:
         return None
 
     def _visit(self, pointer: str, schema: JSONObject) -> list[tuple[str, str]]:
+        if _SPOKEN_OF.isdisjoint(schema):
+            return []
         self._refuse_foreign(pointer, schema)
         node = self._nodes[pointer]
         for keyword in _SAME_VALUE:
@@ -249,13 +261,20 @@ class _Shape:
                 "let it refer to itself only below properties or items",
             )
         node = self._nodes[pointer]
-        reach = _Reach(1, Counter(node.steps))
-        for other in node.same_value:
-            inner = self._reach_of(other, (*trail, pointer))
-            reach.rules += inner.rules
-            reach.steps.update(inner.steps)
-        self._reach[pointer] = reach
-        return reach
+        inner = [self._reach_of(other, (*trail, pointer)) for other in node.same_value]
+        if len(inner) == 1 and not node.steps:
+            steps = inner[0].steps  # a mere reference, of which a schema may hold thousands
+        else:
+            self._steps += len(node.steps) + sum(len(other.steps) for other in inner)
+            if self._steps > STEPS_MAX:
+                raise schema_not_allowed(
+                    pointer, f"joins more than {STEPS_MAX} rules", "join fewer subschemas"
+                )
+            steps = Counter(node.steps)
+            for other in inner:
+                steps.update(other.steps)
+        self._reach[pointer] = _Reach(1 + sum(other.rules for other in inner), steps)
+        return self._reach[pointer]
 
 
 _MAPS: Final = frozenset(
@@ -263,14 +282,23 @@ _MAPS: Final = frozenset(
 )
 
 
-def _work(reach: _Reach, work: dict[str, int]) -> int:
-    """Return the rules tried on a value and on the worst of its parts."""
+_SPOKEN_OF: Final = frozenset(
+    {
+        *(*_SAME_VALUE, *_EVERY_PART, *_NAMED_PARTS, *_DEFINITIONS, *_ANCHORS, *_REFERENCES),
+        *("$id", "$schema"),
+    }
+)
+"""Keywords that are looked at here."""
+
+
+def _work(steps: Counter[_Step], work: dict[str, int]) -> int:
+    """Return the rules tried on the worst of a value's parts."""
     named: Counter[tuple[str, str]] = Counter()
     every: Counter[str] = Counter()
-    for step, times in reach.steps.items():
+    for step, times in steps.items():
         if step.name is None:
             every[step.kind] += times * work[step.target]
         else:
             named[step.kind, step.name] += times * work[step.target]
     parts = [every[kind] + rules for (kind, _), rules in named.items()]
-    return reach.rules + max([*parts, *every.values()], default=0)
+    return max([*parts, *every.values()], default=0)

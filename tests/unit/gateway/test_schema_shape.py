@@ -144,6 +144,45 @@ def test_a_long_chain_of_references_is_refused() -> None:
     assert refused(data_depth_max, schema).startswith("/$defs/a")
 
 
+def web(*, rules: int, members: int) -> JSONObject:
+    """Return a schema in which every member of every rule leads to another rule, and back."""
+    return {
+        "$ref": "#/$defs/a0",
+        "$defs": {
+            f"a{i}": {
+                "properties": {
+                    f"p{j}": {"$ref": f"#/$defs/a{(i + j) % rules}"} for j in range(members)
+                }
+            }
+            for i in range(rules)
+        },
+    }
+
+
+def test_a_web_of_references_is_judged_at_once() -> None:
+    """Rules that thousands refer to are gone through once for each depth, not for each of them."""
+    begun = time.process_time()
+    depth = data_depth_max(web(rules=60, members=100))
+    assert depth is not None
+    assert depth > 30
+    assert time.process_time() - begun < 2.0
+    assert data_depth_max(web(rules=10, members=20)) is None
+
+
+def test_rules_that_are_joined_over_and_over_are_refused() -> None:
+    """Each of a hundred rules takes over the hundreds of members of all before it."""
+    rules: dict[str, JSON] = {
+        f"a{i}": {
+            "allOf": [{"$ref": f"#/$defs/a{i + 1}"}],
+            "properties": {f"p{j}": {} for j in range(150)},
+        }
+        for i in range(60)
+    }
+    schema: JSONObject = {"$defs": {**rules, "a60": {}}, "$ref": "#/$defs/a0"}
+    assert refused(data_depth_max, schema).startswith("/$defs/a")
+    assert data_depth_max({**schema, "$ref": "#/$defs/a50"}) is None
+
+
 def test_size_depth_and_values_have_limits() -> None:
     """A schema is small, flat and plain JSON."""
     assert "" == refused(canonical_schema, {"description": "x" * 262_144})
