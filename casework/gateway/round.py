@@ -16,7 +16,7 @@ from casework.errors import LimitReached
 from casework.gateway.call_gate import AtLimit, CallGate
 from casework.gateway.clock import Clock, Deadline
 from casework.gateway.errors import POLICY, FailureKind, ProviderFailure
-from casework.gateway.health import ProviderHealth
+from casework.gateway.health import Probe, ProviderHealth
 from casework.gateway.messages import Cost, Usage
 from casework.gateway.outcomes import (
     Answered,
@@ -100,6 +100,8 @@ class _Walk(Generic[C, R, A]):
         self._keys_tried: dict[str, int] = {}
         self._given_up: set[str] = set()
         """Providers whose server is at fault, so that another key would not help."""
+        self._probe: Probe | None = None
+        """The right to the next call, where it is a probe."""
 
     def passes_over(self, target: Target[C, R]) -> bool:
         """Tell whether a target is not asked: it is at rest, given up, or no time is left."""
@@ -111,10 +113,11 @@ class _Walk(Generic[C, R, A]):
             return True
         if self._keys_tried.get(provider, 0) >= self._plan.repeats.keys_max:
             return True
-        resting = self._health.admit(provider, _label(target), target.model)
-        if resting is not None:
-            self._resting.append(resting)
+        admitted = self._health.admit(provider, _label(target), target.model)
+        if isinstance(admitted, Resting):
+            self._resting.append(admitted)
             return True
+        self._probe = admitted
         self._keys_tried[provider] = self._keys_tried.get(provider, 0) + 1
         return False
 
@@ -262,12 +265,12 @@ class _Walk(Generic[C, R, A]):
         except TimeoutError:
             return AtLimit(0.0)
         except BaseException:
-            self._health.abandoned(target.provider.id)
+            self._abandoned(target)
             raise
 
     async def _called(self, target: Target[C, R], at_limit: AtLimit | None) -> R | ProviderFailure:
         if at_limit is not None:
-            self._health.abandoned(target.provider.id)
+            self._abandoned(target)
             return ProviderFailure(
                 FailureKind.LIMIT_REACHED, retry_after_seconds=at_limit.seconds, sent=False
             )
@@ -279,8 +282,13 @@ class _Walk(Generic[C, R, A]):
                 target, Deadline.after(seconds, self._clock), discard=self._plan.discard
             )
         except BaseException:
-            self._health.abandoned(target.provider.id)
+            self._abandoned(target)
             raise
+
+    def _abandoned(self, target: Target[C, R]) -> None:
+        """Hand the probe back, if the call was to be one: nobody was asked, or told."""
+        if self._probe is not None:
+            self._health.abandoned(target.provider.id, self._probe)
 
     def _judged(self, target: Target[C, R], result: R | ProviderFailure) -> Accepted[A] | Rejected:
         """Judge what came back, and take note of what it says of the provider's health."""

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from casework.config.serving import BreakerConfig
 from casework.gateway.clock import ManualClock
 from casework.gateway.errors import FailureKind, ProviderFailure
-from casework.gateway.health import RESTING_MAX, ProviderHealth
+from casework.gateway.health import RESTING_MAX, Probe, ProviderHealth
+from casework.gateway.outcomes import Resting
 
 
 class Ward:
@@ -30,7 +31,12 @@ class Ward:
 
     def admitted(self, count: int) -> int:
         """Return how many of so many calls are let through at once."""
-        return sum(self.health.admit("p", "k", "m") is None for _ in range(count))
+        return sum(self.probe() is not None for _ in range(count))
+
+    def probe(self) -> Probe | bool | None:
+        """Let one call through; True for one that is no probe, None for none."""
+        admitted = self.health.admit("p", "k", "m")
+        return None if isinstance(admitted, Resting) else admitted or True
 
 
 def test_five_failures_of_a_server_open_its_breaker_for_a_minute() -> None:
@@ -73,9 +79,28 @@ def test_a_probe_that_is_given_up_lets_the_next_one_go() -> None:
     ward = Ward(failures=1)
     ward.fail(FailureKind.HTTP_5XX)
     ward.clock.advance(60.0)
+    probe = ward.probe()
+    assert isinstance(probe, Probe)
+    assert 0 == ward.admitted(5)
+    ward.health.abandoned("p", probe)
     assert 1 == ward.admitted(5)
-    ward.health.abandoned("p")
-    assert 1 == ward.admitted(5)
+
+
+def test_only_the_latest_probe_can_be_given_up() -> None:
+    """Neither an older one nor one that has reported makes room for a further call."""
+    ward = Ward(failures=1)
+    ward.fail(FailureKind.HTTP_5XX)
+    ward.clock.advance(60.0)
+    older = ward.probe()
+    assert isinstance(older, Probe)
+    ward.clock.advance(60.0)
+    latest = ward.probe()
+    assert isinstance(latest, Probe)
+    ward.health.abandoned("p", older)
+    assert 0 == ward.admitted(3)
+    ward.fail(FailureKind.HTTP_5XX)
+    ward.health.abandoned("p", latest)
+    assert (0, 60.0) == (ward.admitted(3), ward.rest())
 
 
 def test_a_probe_that_never_reports_heals_itself_after_another_minute() -> None:
@@ -99,16 +124,36 @@ def test_a_refused_key_does_not_open_the_breaker() -> None:
     assert (300.0, 0.0) == (ward.rest(model="other"), ward.rest("second", "other"))
 
 
-@given(st.lists(st.tuples(st.sampled_from([None, 1.0, 30.0, 600.0]), st.floats(0, 100))))
-def test_a_cooldown_is_never_shortened(steps: list[tuple[float | None, float]]) -> None:
-    """Whatever waits are asked for in whatever order, the latest end counts."""
+_WAITS = st.sampled_from([1.0, 30.0, 600.0, 0.0])
+
+
+@given(st.lists(st.tuples(_WAITS, st.booleans(), st.floats(0, 100))))
+def test_a_cooldown_is_never_shortened(steps: list[tuple[float, bool, float]]) -> None:
+    """Whatever waits are asked for, and whoever is answered meanwhile, the latest end counts."""
     ward = Ward()
     end = 0.0
-    for wait, passes in steps:
+    for wait, answered, passes in steps:
         ward.fail(FailureKind.HTTP_429, wait=wait)
-        end = max(end, ward.clock.monotonic() + (60.0 if wait is None else wait))
+        end = max(end, ward.clock.monotonic() + wait)
+        if answered:
+            ward.health.succeeded("p", "k", "m")
         assert abs(max(end - ward.clock.monotonic(), 0.0) - ward.rest()) < 1e-6
         ward.clock.advance(passes)
+
+
+def test_a_cooldown_that_did_not_help_is_doubled() -> None:
+    """Each rest is twice the one before until a call is answered; within one, nothing adds up."""
+    ward = Ward()
+    rests = []
+    for _ in range(8):
+        ward.fail(FailureKind.HTTP_429)
+        ward.fail(FailureKind.HTTP_429)
+        rests.append(ward.rest())
+        ward.clock.advance(ward.rest())
+    assert [60.0, 120.0, 240.0, 480.0, 960.0, 1920.0, 3600.0, 3600.0] == rests
+    ward.health.succeeded("p", "k", "m")
+    ward.fail(FailureKind.HTTP_429)
+    assert 60.0 == ward.rest()
 
 
 def test_a_server_cannot_close_itself_for_longer_than_an_hour() -> None:
