@@ -35,7 +35,6 @@ STOREYS = ("line", "run", "views", "cli")
 PROMPTS_MAY_USE = {"casework.gateway.messages", "casework.config.privacy_profile"}
 
 DOORS: dict[str, set[str]] = {
-    "aiohappyeyeballs": {"gateway/connection_pool.py"},
     "apscheduler": {"runtime/line/clock_ticks.py"},
     "backports": {"gateway/content_encodings.py"},
     "brotli": {"gateway/content_encodings.py"},

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import ipaddress
-import socket
 import ssl
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, Final
 
-import aiohappyeyeballs
-from aiohappyeyeballs import AddrInfoType
-
 from casework.gateway.clock import Deadline
+from casework.gateway.host_addresses import HostAddresses, first_opened
 from casework.gateway.http_connection import Answer, Connection, ConnectionBrokenError, Origin
 
 CONNECTIONS_MAX: Final = 500
@@ -21,12 +17,6 @@ IDLE_MAX: Final = 100
 """Most connections that are kept for later."""
 IDLE_SECONDS: Final = 4.0
 """Longest time a connection is kept; the shortest that common servers keep theirs is five."""
-LOCALHOST: Final = ("127.0.0.1", "::1")
-NAMES_MAX: Final = 100
-NAME_SECONDS: Final = 10.0
-"""So long an address that was looked up is believed."""
-SECOND_FAMILY_SECONDS: Final = 0.25
-"""So long the first address alone is tried, where a name has several."""
 
 
 class ConnectionPool:
@@ -44,7 +34,7 @@ class ConnectionPool:
         self._idle: dict[Origin, list[Connection]] = {}
         self._idle_count = 0
         self._tidying: asyncio.TimerHandle | None = None
-        self._names: dict[tuple[str, int], tuple[float, Sequence[AddrInfoType]]] = {}
+        self._hosts = HostAddresses()
         self._emptied: asyncio.Future[None] | None = None
 
     async def ask(
@@ -137,57 +127,20 @@ class ConnectionPool:
             self._tidying = self._loop.call_later(IDLE_SECONDS, self._tidy)
 
     async def _opened(self, origin: Origin) -> Connection:
-        addresses = await self._addresses(origin)
-        connection = Connection(self, origin)
         secured: dict[str, Any] = (
             {"ssl": self._tls(), "server_hostname": origin.host} if origin.tls else {}
         )
-        if len(addresses) == 1:
-            host, port = addresses[0][4][:2]
-            await self._loop.create_connection(lambda: connection, host, port, **secured)
-        else:
-            raw = await aiohappyeyeballs.start_connection(
-                addresses, happy_eyeballs_delay=SECOND_FAMILY_SECONDS, interleave=1
+
+        async def connect(address: str) -> Connection:
+            _, connection = await self._loop.create_connection(
+                lambda: Connection(self, origin), address, origin.port, **secured
             )
-            try:
-                await self._loop.create_connection(lambda: connection, sock=raw, **secured)
-            except BaseException:
-                raw.close()
-                raise
+            return connection
+
+        addresses = await self._hosts.of(origin.host)
+        connection = await first_opened(addresses, connect, drop=Connection.abort)
         if not connection.open or self._emptied is not None:
             connection.abort()
             raise ConnectionBrokenError
         self._open.add(connection)
         return connection
-
-    async def _addresses(self, origin: Origin) -> Sequence[AddrInfoType]:
-        """Return the addresses of a host, asking nobody what ``localhost`` or a number is."""
-        if origin.host.lower() == "localhost":
-            return [_numeric(address, origin.port) for address in LOCALHOST]
-        try:
-            ipaddress.ip_address(origin.host)
-        except ValueError:
-            pass
-        else:
-            return [_numeric(origin.host, origin.port)]
-        until, known = self._names.get((origin.host, origin.port), (0.0, ()))
-        if self._loop.time() < until:
-            return known
-        found: Sequence[AddrInfoType] = await self._loop.getaddrinfo(
-            origin.host, origin.port, type=socket.SOCK_STREAM
-        )
-        if len(self._names) >= NAMES_MAX:
-            self._names.clear()
-        self._names[origin.host, origin.port] = (self._loop.time() + NAME_SECONDS, found)
-        return found
-
-
-def _numeric(address: str, port: int) -> AddrInfoType:
-    six = ":" in address
-    return (
-        socket.AF_INET6 if six else socket.AF_INET,
-        socket.SOCK_STREAM,
-        socket.IPPROTO_TCP,
-        "",
-        (address, port, 0, 0) if six else (address, port),
-    )

@@ -120,8 +120,8 @@ async def test_the_deadline_ends_with_the_headers(
     timers: list[asyncio.TimerHandle] = []
     call_later = loop.call_later
 
-    def remember(delay: float, callback: Callable[..., object], *args: Any) -> Any:
-        timers.append(call_later(delay, callback, *args))
+    def remember(delay: float, callback: Callable[..., object], *args: Any, **more: Any) -> Any:
+        timers.append(call_later(delay, callback, *args, **more))
         return timers[-1]
 
     monkeypatch.setattr(loop, "call_later", remember)
