@@ -34,6 +34,13 @@ from casework.strict_json import (
 BACKTRACK_MAX: Final = 100_000
 """Most steps that a pattern may take back on one string."""
 
+PATTERN_BYTES_MAX: Final = 1024 * 1024
+"""Largest pattern, compiled."""
+PATTERNS_BYTES_MAX: Final = 4 * 1024 * 1024
+"""About the most that all patterns of a schema may take, compiled; making as much takes 40 ms."""
+PATTERN_BYTES_ALLOWED: Final = 8 * 1024
+"""So large a pattern may be however many there are; few that people write are larger."""
+
 COMPILED_MAX: Final = 128
 """Schemas kept ready."""
 
@@ -138,12 +145,17 @@ def _compiled(content: bytes, engine: str) -> CompiledSchema:
 
 
 def _rust_validator(schema: JSONObject) -> jsonschema_rs.Draft202012Validator:
+    share = PATTERNS_BYTES_MAX // max(_patterns_in(schema), 1)
+    patterns = jsonschema_rs.FancyRegexOptions(
+        backtrack_limit=BACKTRACK_MAX,
+        size_limit=min(max(share, PATTERN_BYTES_ALLOWED), PATTERN_BYTES_MAX),
+    )
     try:
         return jsonschema_rs.Draft202012Validator(
             schema,
             offline=True,
             validate_formats=True,
-            pattern_options=jsonschema_rs.FancyRegexOptions(backtrack_limit=BACKTRACK_MAX),
+            pattern_options=patterns,
         )
     except jsonschema_rs.ValidationError as error:
         pointer = pointer_to(*error.instance_path)
@@ -151,9 +163,24 @@ def _rust_validator(schema: JSONObject) -> jsonschema_rs.Draft202012Validator:
         pointer = ""
     raise schema_not_allowed(
         pointer,
-        "is no valid JSON Schema (draft 2020-12): a keyword, pattern or reference is not sound",
+        "is no valid JSON Schema (draft 2020-12): a keyword, pattern or reference is not sound, "
+        "or a pattern is too large",
         "correct the schema",
     )
+
+
+def _patterns_in(schema: JSON) -> int:
+    count = 0
+    waiting: list[JSON] = [schema]
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, dict):
+            named = value.get("patternProperties")
+            count += ("pattern" in value) + (len(named) if isinstance(named, dict) else 0)
+            waiting += value.values()
+        elif isinstance(value, list):
+            waiting += value
+    return count
 
 
 def _rust_judge(validator: jsonschema_rs.Draft202012Validator) -> _Judge:

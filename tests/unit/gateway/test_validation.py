@@ -318,6 +318,30 @@ def test_hostile_schemas_and_answers_end_in_bounded_time(
     assert time.process_time() - begun < CPU_SECONDS_MAX
 
 
+def test_patterns_that_would_grow_without_end_are_refused(engine: str) -> None:
+    """A line of a schema cannot become megabytes of machine, nor many lines together."""
+    form = r"(\p{{L}}{{1,{}}}x){{1,20}}"
+    several: list[JSON] = [{"pattern": form.format(i + 30)} for i in range(100)]
+    schemas: list[JSONObject] = [{"pattern": form.format(3000)}, {"anyOf": several}]
+    begun = time.process_time()
+    for schema in schemas:
+        with pytest.raises(InvalidRequest, match="pattern is too large"):
+            compile_schema(schema, engine=engine)
+    assert time.process_time() - begun < CPU_SECONDS_MAX
+
+
+def test_many_patterns_as_people_write_them_are_taken(engine: str) -> None:
+    """What is shared out among patterns is enough for those of a long form."""
+    mail, date = r"^[\w.-]+@[\w.-]+\.\w{2,}$", r"^\d{4}-\d{2}-\d{2}$"
+    fields: JSONObject = {}
+    for i in range(300):
+        fields |= {f"mail{i}": {"pattern": mail}, f"date{i}": {"pattern": date}}
+        fields |= {f"name{i}": {"pattern": r"^[\p{L} '-]{1,100}$"}, f"id{i}": {"pattern": f"^{i}-"}}
+    compiled = compile_schema({"properties": fields}, engine=engine)
+    assert compiled.check({"mail7": "a@example.org", "id7": "7-1"}) is None
+    assert "/properties/mail7/pattern" == compiled.check({"mail7": "!"})
+
+
 @pytest.mark.parametrize("depth", [1, 60, 127])
 def test_a_schema_that_refers_to_itself_judges_deep_answers(engine: str, depth: int) -> None:
     """Self-reference with deep data ends in the right verdict."""
