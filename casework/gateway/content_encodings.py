@@ -21,6 +21,9 @@ CODINGS_MAX: Final = 4
 """Most codings, one around the other."""
 EMPTY_MEMBERS_MAX: Final = 16
 """Most members of one body that bring nothing."""
+MEMBERS_AT_ONCE_MAX: Final = 2048
+"""Most members among bytes that arrive at once; a server that packs each event by itself sends them
+one by one."""
 
 _HEAD_BYTES: Final = 8
 """So many bytes tell what a body is."""
@@ -65,8 +68,14 @@ class Unpacker:
         Raises:
             BadBodyError: They do not unpack.
         """
-        pieces: Iterator[bytes] = iter((data,))
+        if not self._layers:
+            return iter((data,))
+        # The end of a member copies what comes after it, so that is kept short.
+        pieces: Iterator[bytes] = (
+            data[i : i + PIECE_BYTES_MAX] for i in range(0, len(data), PIECE_BYTES_MAX)
+        )
         for layer in self._layers:
+            layer.arrive()
             pieces = chain.from_iterable(map(layer.feed, pieces))
         return pieces
 
@@ -110,6 +119,12 @@ class _Layer:
         self._plain = False
         self._member: _Member | None = None
         self._empty_members = 0
+        self._members = 0
+        """Begun since :meth:`arrive`."""
+
+    def arrive(self) -> None:
+        """Learn that what is fed now arrives by itself."""
+        self._members = 0
 
     def feed(self, data: bytes) -> Iterator[bytes]:
         if self._member is None and not self._plain:
@@ -144,6 +159,9 @@ class _Layer:
             return
         while data:
             if self._member is None or (self._member.ended() and self._name in _IN_MEMBERS):
+                self._members += 1
+                if self._members > MEMBERS_AT_ONCE_MAX:
+                    raise BadBodyError
                 self._member = _MEMBERS[self._name]()
             yield from self._member.feed(data)
             data = b""

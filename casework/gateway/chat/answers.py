@@ -166,20 +166,21 @@ def _completed(body: bytes, created: int) -> tuple[bytes, Usage | None]:
     visible, usage = usage_of(top.pop("usage", None))
     put_head_right(top)
     at = integer_or_none(top.get("created"))
+    seed = digest_of(body)
     told: dict[str, object] = {
         **top,
-        "id": text_or_none(top.get("id")) or f"chatcmpl-{digest_of(body)}",
+        "id": text_or_none(top.get("id")) or f"chatcmpl-{seed}",
         "object": "chat.completion",
         "created": created if at is None else at,
         "model": top.get("model", EMPTY_TEXT),
-        "choices": _choices(choices, body),
+        "choices": _choices(choices, seed),
     }
     if visible is not None:
         told["usage"] = visible
     return written(told), usage
 
 
-def _choices(value: Raw, seed: bytes) -> list[dict[str, object]]:
+def _choices(value: Raw, seed: str) -> list[dict[str, object]]:
     choices = [object_in(item) for item in items_of(value)]
     indexes = [integer_or_none(choice.get("index")) for choice in choices]
     if None in indexes or len(set(indexes)) < len(indexes):
@@ -187,7 +188,7 @@ def _choices(value: Raw, seed: bytes) -> list[dict[str, object]]:
     return [_choice(choice, index, seed) for index, choice in zip(indexes, choices, strict=True)]
 
 
-def _choice(choice: Members, index: int | None, seed: bytes) -> dict[str, object]:
+def _choice(choice: Members, index: int | None, seed: str) -> dict[str, object]:
     message = completed_message(object_in(choice.get("message")), seed)
     otherwise = "stop"
     if message.get("tool_calls"):

@@ -233,19 +233,20 @@ class ChunkWriter:
             return []
         if not is_list(value):
             raise malformed()
+        seed = digest_of(data)
         return [
-            self._choice(object_in(item), position, data)
+            self._choice(object_in(item), position, seed)
             for position, item in enumerate(items_of(value))
         ]
 
-    def _choice(self, choice: Members, position: int, data: bytes) -> dict[str, object]:
+    def _choice(self, choice: Members, position: int, seed: str) -> dict[str, object]:
         number = integer_or_none(choice.get("index"))
         index = position if number is None else number
         finish = choice.get("finish_reason")
         told: dict[str, object] = {
             **choice,
             "index": index,
-            "delta": self._delta(choice.get("delta"), index, data),
+            "delta": self._delta(choice.get("delta"), index, seed),
             "finish_reason": NULL,
         }
         if says_something(finish):
@@ -255,7 +256,7 @@ class ChunkWriter:
             told["logprobs"] = logprobs_of(choice["logprobs"])
         return told
 
-    def _delta(self, value: Raw | None, index: int, data: bytes) -> dict[str, object]:
+    def _delta(self, value: Raw | None, index: int, seed: str) -> dict[str, object]:
         delta = {} if value is None or is_null(value) else object_in(value)
         if "role" in delta and text_or_none(delta["role"]) not in _ROLES:
             if says_something(delta["role"]):
@@ -266,7 +267,7 @@ class ChunkWriter:
         told: dict[str, object] = {**delta}
         if "tool_calls" in delta:
             calls = self._calls.setdefault(index, ToolCallIndexes())
-            told["tool_calls"] = renumbered(delta["tool_calls"], calls, data)
+            told["tool_calls"] = renumbered(delta["tool_calls"], calls, seed)
         if "function_call" in delta:
             function = object_in(delta["function_call"])
             if not is_text(function.get("name")):

@@ -227,8 +227,12 @@ def put_function_right(function: Members, *, missing_arguments: Raw) -> None:
         function["arguments"] = raw(bytes(arguments).decode())
 
 
-def calls_of(value: Raw, seed: bytes) -> list[dict[str, object]]:
+def calls_of(value: Raw, seed: str) -> list[dict[str, object]]:
     """Return whole tool calls, each with an id, a type, and arguments that are a text.
+
+    Args:
+        value: The calls, as the server sent them.
+        seed: What ids are made of that the server forgot to give; short, as there may be many.
 
     Raises:
         ProviderFailure: One of them names no tool.
@@ -240,7 +244,7 @@ def calls_of(value: Raw, seed: bytes) -> list[dict[str, object]]:
         call = object_in(item)
         told: dict[str, object] = {**call}
         if not text_or_none(call.get("id")):
-            told["id"] = f"call_{digest_of(seed, b'%d' % position)}"
+            told["id"] = f"call_{digest_of(f'{seed}{position}'.encode())}"
         if text_or_none(call.get("type")) != "custom":
             told["type"] = "function"
             told["function"] = _function(call.get("function"))
@@ -256,7 +260,7 @@ def _function(value: Raw | None) -> Members:
     return function
 
 
-def completed_message(message: Members, seed: bytes) -> dict[str, object]:
+def completed_message(message: Members, seed: str) -> dict[str, object]:
     """Return a whole message with all that a message must have.
 
     Raises:

@@ -85,9 +85,9 @@ def raw(value: object) -> Raw:
     return Raw(written(value))
 
 
-def digest_of(*parts: bytes) -> str:
+def digest_of(content: bytes) -> str:
     """Return 24 hex digits that stand for some bytes, for names that a server forgot to give."""
-    return hashlib.sha256(b"".join(parts)).hexdigest()[:24]
+    return hashlib.sha256(content).hexdigest()[:24]
 
 
 def text_or_none(value: Raw | None) -> str | None:

@@ -29,6 +29,8 @@ from casework.gateway.chat.wire_shapes import UNSET, CallFragment
 
 CALLS_MAX: Final = 1024
 """Most tool calls in one answer."""
+NUMBERS_MAX: Final = 4 * CALLS_MAX
+"""Most of a server's numbers that are remembered; some give each fragment another one."""
 
 
 class ToolCallIndexes:
@@ -80,7 +82,7 @@ class ToolCallIndexes:
             self._names.append(hash(name) if name else None)
             if number is not None:
                 self._by_number[number] = index
-        if number is not None:
+        if number is not None and len(self._by_number) < NUMBERS_MAX:
             self._by_number.setdefault(number, index)
         if call_id and begins:
             self._by_id[hash(call_id)] = index
@@ -100,13 +102,13 @@ class ToolCallIndexes:
         return None if name or not self._names else len(self._names) - 1
 
 
-def renumbered(value: Raw, calls: ToolCallIndexes, seed: bytes) -> list[dict[str, object]]:
+def renumbered(value: Raw, calls: ToolCallIndexes, seed: str) -> list[dict[str, object]]:
     """Return a chunk's fragments of tool calls with the indexes that a client can rely on.
 
     Args:
         value: The fragments, as the server sent them.
         calls: What began before; grows.
-        seed: What ids are made of that the server forgot to give.
+        seed: What ids are made of that the server forgot to give; short, as there may be many.
 
     Raises:
         ProviderFailure: They are no fragments.
@@ -118,7 +120,7 @@ def renumbered(value: Raw, calls: ToolCallIndexes, seed: bytes) -> list[dict[str
 
 
 def _fragment(
-    fragment: Members, calls: ToolCallIndexes, *, seed: bytes, met: set[int]
+    fragment: Members, calls: ToolCallIndexes, *, seed: str, met: set[int]
 ) -> dict[str, object]:
     custom = text_or_none(fragment.get("type")) == "custom" or "custom" in fragment
     spoken = fragment.pop("custom" if custom else "function", None)
@@ -136,7 +138,7 @@ def _fragment(
         function.pop("name", None)
     told: dict[str, object] = {**fragment, "index": index}
     if begins and not call_id:
-        told["id"] = f"call_{digest_of(seed, b'%d' % index)}"
+        told["id"] = f"call_{digest_of(f'{seed}{index}'.encode())}"
     if custom:
         told["custom"] = function
         return told

@@ -127,6 +127,8 @@ def test_a_limit_is_exact() -> None:
         ("gzip,gzip,gzip,gzip,gzip", PLAIN),
         ("gzip", gzip.compress(b"") * 100_000),
         ("zstd", zstd.compress(b"") * 100_000),
+        ("gzip", gzip.compress(b"a") * 50_000),
+        ("zstd", zstd.compress(b"a") * 50_000),
     ],
 )
 def test_what_does_not_unpack_is_refused(encoding: str, body: bytes) -> None:
@@ -156,6 +158,18 @@ def test_an_event_is_told_before_the_next_one_arrives(encoding: str) -> None:
         event = b'data: {"number": %d}\n\n' % number
         arrived = compress(event) + flush()
         assert event == b"".join(unpacker.feed(arrived))
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, zstd.compress])
+def test_a_stream_of_events_that_are_packed_one_by_one_may_be_long(pack: object) -> None:
+    """Members that arrive one after another are never too many, nor are some that come at once."""
+    assert callable(pack)
+    name = "gzip" if pack is gzip.compress else "zstd"
+    unpacker = Unpacker(name)
+    arriving = [pack(EVENT)] * 3000
+    told = b"".join(piece for data in arriving for piece in unpacker.feed(data))
+    assert EVENT * 3000 == told
+    assert EVENT * 1000 == unpacked(pack(EVENT) * 1000, name, 1_000_000)
 
 
 @given(st.binary(max_size=3000), st.sampled_from(PACKED), st.integers(1, 500))

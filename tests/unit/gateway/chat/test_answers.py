@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from typing import Any
 
 import pytest
@@ -242,6 +243,15 @@ def test_a_tool_call_has_an_id_a_type_and_arguments_that_are_a_text(
         assert [CALL, CALL] == calls
     else:
         assert 2 == len({call["id"] for call in calls})
+
+
+def test_thousands_of_calls_without_ids_get_theirs_at_once() -> None:
+    """A long answer is gone through once, not once for each of its calls."""
+    call = {"function": {"name": "f", "arguments": "x" * 100}}
+    begun = time.process_time()
+    calls = sent(with_message(content=None, tool_calls=[call] * 10_000))["choices"][0]["message"]
+    assert 10_000 == len({call["id"] for call in calls["tool_calls"]})
+    assert time.process_time() - begun < 2.0
 
 
 def test_a_free_text_tool_is_passed_on() -> None:

@@ -12,7 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from casework.gateway.chat.json_members import Raw, raw, written
-from casework.gateway.chat.tool_call_indexes import CALLS_MAX, ToolCallIndexes, renumbered
+from casework.gateway.chat.tool_call_indexes import (
+    CALLS_MAX,
+    NUMBERS_MAX,
+    ToolCallIndexes,
+    renumbered,
+)
 from casework.gateway.errors import ProviderFailure
 
 Fragment = dict[str, Any]
@@ -23,7 +28,7 @@ def told(*chunks: list[Fragment]) -> list[Fragment]:
     calls = ToolCallIndexes()
     joined: list[Fragment] = []
     for position, chunk in enumerate(chunks):
-        for fragment in json.loads(written(renumbered(raw(chunk), calls, b"%d" % position))):
+        for fragment in json.loads(written(renumbered(raw(chunk), calls, str(position)))):
             index = fragment["index"]
             assert index <= len(joined)
             if index == len(joined):
@@ -152,7 +157,7 @@ def test_a_free_text_tool_is_passed_on() -> None:
     first = {"index": 4, "id": "a", "type": "custom", "custom": {"name": "f", "input": "1"}}
     then = {"index": 4, "custom": {"input": "2"}}
     assert [[{**first, "index": 0}], [{**then, "index": 0}]] == [
-        json.loads(written(renumbered(raw([one]), calls, b""))) for one in (first, then)
+        json.loads(written(renumbered(raw([one]), calls, ""))) for one in (first, then)
     ]
 
 
@@ -162,24 +167,34 @@ def test_what_a_fragment_holds_beside_is_kept() -> None:
     assert (
         b'[{"x":1.50,"index":0,"id":"a","type":"function",'
         b'"function":{"name":"f","y":[ ],"arguments":""}}]'
-    ) == written(renumbered(Raw(value), ToolCallIndexes(), b""))
+    ) == written(renumbered(Raw(value), ToolCallIndexes(), ""))
 
 
 def test_there_is_a_limit_of_calls() -> None:
     """A server that begins calls for ever is given up."""
     calls = ToolCallIndexes()
     begun = [fragment(index=i, id=str(i), name="f") for i in range(CALLS_MAX)]
-    renumbered(raw(begun), calls, b"")
+    renumbered(raw(begun), calls, "")
     assert CALLS_MAX == len(calls)
     with pytest.raises(ProviderFailure):
-        renumbered(raw([fragment(index=CALLS_MAX, id="more", name="f")]), calls, b"")
+        renumbered(raw([fragment(index=CALLS_MAX, id="more", name="f")]), calls, "")
+
+
+def test_a_server_may_number_each_fragment_anew_for_ever() -> None:
+    """A call with an id stays one, however many numbers it had before."""
+    calls = ToolCallIndexes()
+    renumbered(raw([fragment(index=0, id="a", name="f")]), calls, "")
+    for number in range(1, 2 * NUMBERS_MAX):
+        piece = renumbered(raw([fragment(index=number, id="a", arguments="x")]), calls, "")
+        assert [{"index": 0, "function": {"arguments": raw("x")}}] == piece
+    assert 1 == len(calls)
 
 
 @pytest.mark.parametrize("value", [{}, "x", 1, [1], ["x"], [None], [[]]])
 def test_what_is_no_list_of_fragments_is_malformed(value: Any) -> None:
     """Nothing is guessed at."""
     with pytest.raises(ProviderFailure):
-        renumbered(raw(value), ToolCallIndexes(), b"")
+        renumbered(raw(value), ToolCallIndexes(), "")
 
 
 @dataclass(frozen=True)
