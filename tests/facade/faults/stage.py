@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 from casework.facade.durable_calls import DurableCalls
 from casework.facade.request_line import RequestLine
 from casework.gateway.call_gate import CallGate
+from casework.gateway.clock import Clock
 from tests.facade.serving import HELLO, Facade, Told, facade, provider
 from tests.support.fault_upstream.server import FaultUpstream
 
@@ -83,6 +84,7 @@ async def stage(
     environ: Mapping[str, str] | None = None,
     gate: CallGate | None = None,
     durable: DurableCalls | None = None,
+    clock: Clock | None = None,
 ) -> AsyncIterator[Stage]:
     """Serve before so many upstreams.
 
@@ -94,6 +96,7 @@ async def stage(
         environ: Where keys are looked up.
         gate: What lets calls through.
         durable: Who keeps calls.
+        clock: The time; the machine's by default.
     """
     async with AsyncExitStack() as opened:
         upstreams = [await opened.enter_async_context(FaultUpstream()) for _ in UPSTREAMS[:many]]
@@ -102,7 +105,7 @@ async def stage(
             for name, upstream in zip(UPSTREAMS, upstreams, strict=False)
         )
         served = await opened.enter_async_context(
-            facade(text, folder, environ=environ, gate=gate, durable=durable)
+            facade(text, folder, environ=environ, gate=gate, durable=durable, clock=clock)
         )
         staged = Stage(served, tuple(upstreams), folder)
         try:
