@@ -7,6 +7,7 @@ import ipaddress
 import socket
 import ssl
 from collections.abc import Callable, Coroutine
+from functools import partial
 from itertools import chain, zip_longest
 from typing import Any, Final, TypeVar
 
@@ -102,12 +103,17 @@ async def first_opened(
                     failures.append(failure)
     finally:
         for task in running:
+            task.add_done_callback(partial(_drop_opened, drop))
             task.cancel()
-        late = await asyncio.gather(*running, return_exceptions=True)
-        for one in (*opened[1:], *late):
-            if not isinstance(one, BaseException):
-                drop(one)
+        for late in opened[1:]:
+            drop(late)
     if opened:
         return opened[0]
     unproven = (one for one in failures if isinstance(one, ssl.SSLCertVerificationError))
     raise next(unproven, failures[0])
+
+
+def _drop_opened(drop: Callable[[_Opened], None], task: asyncio.Task[_Opened]) -> None:
+    """Drop what an attempt opened although nobody waited for it any more."""
+    if not task.cancelled() and task.exception() is None:
+        drop(task.result())

@@ -65,6 +65,10 @@ class Answer:
         self.quiet_bytes = 0
         """How much has arrived since something was last understood."""
         self._parser: httptools.HttpResponseParser | None = httptools.HttpResponseParser(self)
+        # Some servers end lines with a line feed alone, or write blanks behind a chunk's size.
+        self._parser.set_dangerous_leniencies(
+            lenient_optional_cr_before_lf=True, lenient_spaces_after_chunk_size=True
+        )
         self._connection = connection
         self._loop = loop
         self._begun = False
@@ -100,8 +104,8 @@ class Answer:
         if said > bytes_max or len(self._body) > bytes_max:
             self.close()
             raise BodyTooLargeError
-        self._connection.resume()
         while not self.complete:
+            self._connection.resume()
             await self._more()
         return bytes(self._body)
 

@@ -126,6 +126,8 @@ ANSWERS = {
     "length": HEAD + b"Content-Length: 12\r\n\r\n" + TEXT,
     "chunks": HEAD + CHUNKED + b"5\r\nhello\r\n7;x=y\r\n, world\r\n0\r\n\r\n",
     "trailers": HEAD + CHUNKED + b"c\r\nhello, world\r\n0\r\nRetry-After: 9\r\n\r\n",
+    "sloppy": b"HTTP/1.1 200\nTransfer-encoding:Chunked\n\n"
+    b"5  \r\nhello\r\n7 \r\n, world\r\n0\r\n\r\n",
     "interim": b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early\r\nRetry-After: 9\r\n\r\n"
     + HEAD
     + b"Content-Length: 12\r\n\r\n"
