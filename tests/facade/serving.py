@@ -21,8 +21,9 @@ from casework.facade.endpoint import Door
 from casework.facade.open_requests import OpenRequests
 from casework.facade.request_line import RequestLine
 from casework.gateway.call_gate import CallGate
-from casework.gateway.clock import SystemClock
+from casework.gateway.clock import Clock, SystemClock
 from casework.gateway.llm_gateway import LLMGateway
+from casework.gateway.providers.provider import ProviderFactory
 from casework.runtime.http.server import Address, HTTPServer
 from casework.runtime.run.interruption import Interruption
 
@@ -77,7 +78,7 @@ class Facade:
         """Send a value as JSON, or bytes as they are, and return the whole reply."""
         content = body if isinstance(body, bytes) else json.dumps(body).encode()
         async with self.session.post(self.url + path, data=content, headers=headers) as reply:
-            return Told(reply.status, dict(reply.headers), await reply.read())
+            return Told(reply.status, reply.headers, await reply.read())
 
     async def chat(self, headers: Mapping[str, str] | None = None, /, **changes: object) -> Told:
         """Ask for a chat answer, whole or streamed."""
@@ -90,7 +91,7 @@ class Facade:
     async def get(self, path: str, headers: Mapping[str, str] | None = None) -> Told:
         """Get a path."""
         async with self.session.get(self.url + path, headers=headers) as reply:
-            return Told(reply.status, dict(reply.headers), await reply.read())
+            return Told(reply.status, reply.headers, await reply.read())
 
     async def settled(self) -> None:
         """Wait until no request is open."""
@@ -115,6 +116,8 @@ async def facade(
     environ: Mapping[str, str] | None = None,
     gate: CallGate | None = None,
     durable: DurableCalls | None = None,
+    adapters: Mapping[str, ProviderFactory] | None = None,
+    clock: Clock | None = None,
 ) -> AsyncIterator[Facade]:
     """Serve these settings on a free port until the context ends.
 
@@ -124,10 +127,12 @@ async def facade(
         environ: Where keys are looked up.
         gate: What lets calls through.
         durable: Who keeps calls.
+        adapters: Further ones, by name.
+        clock: The time; the machine's by default.
     """
-    clock = SystemClock()
+    clock = clock or SystemClock()
     config = GatewayConfig.parse(settings)
-    gateway = LLMGateway(config, clock=clock, environ=environ or {}, gate=gate)
+    gateway = LLMGateway(config, adapters=adapters, clock=clock, environ=environ or {}, gate=gate)
     open_requests = OpenRequests(config.serve.connections_max)
     lines: list[RequestLine] = []
     keys = ClientKeys(folder / "client_keys.json", environ or {}, clock=clock)
