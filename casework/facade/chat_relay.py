@@ -14,6 +14,7 @@ from casework.facade.exchange import Exchange, Refused
 from casework.facade.presence import Ended
 from casework.gateway.chat.request import ChatRequest
 from casework.gateway.chat.streams import ChatStream
+from casework.gateway.errors import FailureKind
 from casework.gateway.llm_gateway import LLMGateway
 from casework.gateway.outcomes import Answered
 from casework.gateway.scope import Scope
@@ -49,21 +50,22 @@ async def relay(
                 headers = disclosure.headers(walked, withheld=withheld, begun=begun)
                 await exchange.begin_events(headers)
             await _pass_on(stream, exchange, heartbeat)
+        except StreamInterrupted as error:
+            gateway.interactive.broke_off(walked.served, FailureKind(error.code))
+            raise Refused(reply_to_interruption(error)) from None
         finally:
             visit.told.usage = stream.usage
+            visit.told.cost = gateway.cost(walked.served, stream.usage)
             await stream.aclose()
     finally:
         heartbeat.stop()
 
 
 async def _pass_on(stream: ChatStream, exchange: Exchange, heartbeat: Heartbeat) -> None:
-    try:
-        async for piece in stream.pieces():
-            heartbeat.sending = True
-            await exchange.piece(piece)
-            heartbeat.sent()
-    except StreamInterrupted as error:
-        raise Refused(reply_to_interruption(error)) from None
+    async for piece in stream.pieces():
+        heartbeat.sending = True
+        await exchange.piece(piece)
+        heartbeat.sent()
     await exchange.end()
 
 

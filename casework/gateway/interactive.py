@@ -30,6 +30,7 @@ from casework.gateway.scope import Scope
 
 _C = TypeVar("_C")
 _R = TypeVar("_R")
+_P = TypeVar("_P")
 
 FIRST_CHUNK_SHARE: Final = 0.5
 """How much of the deadline a target may let pass before its first chunk, where others are left."""
@@ -78,7 +79,8 @@ def chat_plan(
                 route,
                 desk,
                 call_of=lambda choice: ChatCall(model=choice.model, members=request.members),
-                ask_of=lambda choice: provider_of(choice).chat,
+                adapter_of=provider_of,
+                ask_of=lambda adapter: adapter.chat,
                 tokens_max=request.tokens_max,
             )
         ),
@@ -100,10 +102,10 @@ def stream_plan(
 ) -> Plan[ChatCall, ChatStream, ChatStream]:
     """Plan a round for a stream, which ends with the first sound chunk."""
 
-    def ask_of(choice: Choice) -> Ask[ChatCall, ChatStream]:
+    def ask_of(adapter: ChatProvider) -> Ask[ChatCall, ChatStream]:
         return partial(
             opened_stream,
-            provider_of(choice),
+            adapter,
             request=request,
             idle_seconds=desk.config.interactive.idle_seconds,
             clock=desk.clock,
@@ -119,6 +121,7 @@ def stream_plan(
                 call_of=lambda choice: ChatCall(
                     model=choice.model, members=request.members, stream=True
                 ),
+                adapter_of=provider_of,
                 ask_of=ask_of,
                 tokens_max=request.tokens_max,
                 seconds_of=lambda provider: (
@@ -155,7 +158,8 @@ def embedding_plan(
                 call_of=lambda choice: EmbeddingCall(
                     model=choice.model, inputs=request.inputs, members=request.members
                 ),
-                ask_of=lambda choice: provider_of(choice).embed,
+                adapter_of=provider_of,
+                ask_of=lambda adapter: adapter.embed,
                 tokens_max=None,
             )
         ),
@@ -176,13 +180,15 @@ def _targets(
     desk: Desk,
     *,
     call_of: Callable[[Choice], _C],
-    ask_of: Callable[[Choice], Ask[_C, _R]],
+    adapter_of: Callable[[Choice], _P],
+    ask_of: Callable[[_P], Ask[_C, _R]],
     tokens_max: int | None,
     seconds_of: Callable[[ProviderConfig], float] = _own_seconds,
 ) -> Iterator[Target[_C, _R]]:
     """Yield each choice once for each key of its provider."""
     for choice in route.choices:
-        call, ask = call_of(choice), ask_of(choice)
+        call, adapter = call_of(choice), adapter_of(choice)
+        ask, keeps_deadlines = ask_of(adapter), getattr(adapter, "keeps_deadlines", False)
         for credential in desk.keys_of(choice.provider):
             yield Target(
                 provider=choice.provider,
@@ -193,4 +199,5 @@ def _targets(
                 currency=desk.config.cost.currency,
                 timeout_seconds=seconds_of(choice.provider),
                 tokens_max=tokens_max,
+                keeps_deadlines=keeps_deadlines,
             )

@@ -18,9 +18,10 @@ from casework.gateway.clock import Deadline
 from casework.gateway.embeddings.answers import EmbeddingAnswer
 from casework.gateway.embeddings.batcher import EmbeddingBatcher
 from casework.gateway.embeddings.request import EmbeddingRequest
+from casework.gateway.errors import FailureKind, ProviderFailure
 from casework.gateway.health import ProviderHealth
 from casework.gateway.interactive import Desk, chat_plan, embedding_plan, stream_plan
-from casework.gateway.outcomes import Walked
+from casework.gateway.outcomes import Served, Walked
 from casework.gateway.plan import Plan
 from casework.gateway.providers.provider import LLMProvider
 from casework.gateway.round import walk_round
@@ -136,6 +137,12 @@ class InteractiveRounds:
             provider_of=self._chat_provider,
         )
         return await walk_round(plan, self._desk.clock, gate=self._gate, health=self._health)
+
+    def broke_off(self, served: Served, kind: FailureKind) -> None:
+        """Take note that a stream broke after it had begun, as of any failure of its server."""
+        self._health.failed(
+            served.provider, served.key_label, served.model, failure=ProviderFailure(kind)
+        )
 
     async def embed(
         self, request: EmbeddingRequest, scope: Scope, *, client: str | None = None

@@ -80,6 +80,8 @@ class Target(Generic[C, R]):
     """Longest time for one call."""
     tokens_max: int | None
     """The call's own limit of the answer; None where it sets none."""
+    keeps_deadlines: bool = False
+    """Whether its adapter ends in time, and at once when cancelled, without being watched."""
 
 
 @dataclass(frozen=True, slots=True)

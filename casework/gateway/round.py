@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from typing import Final, Generic, TypeAlias, assert_never
@@ -28,7 +28,7 @@ from casework.gateway.outcomes import (
     Walked,
 )
 from casework.gateway.plan import A, Accepted, C, Plan, R, Rejected, Target
-from casework.gateway.prices import cost_of
+from casework.gateway.prices import cost_of_call
 
 _logger = logging.getLogger(__name__)
 
@@ -293,12 +293,24 @@ class _Walk(Generic[C, R, A]):
     def _judged(self, target: Target[C, R], result: R | ProviderFailure) -> Accepted[A] | Rejected:
         """Judge what came back, and take note of what it says of the provider's health."""
         provider, key, model = target.provider.id, _label(target), target.model
-        if not isinstance(result, ProviderFailure):
+        if isinstance(result, ProviderFailure):
+            verdict: Accepted[A] | Rejected = Rejected(result.kind)
+            failure: ProviderFailure | None = result
+        else:
+            verdict = self._plan.judge(result)
+            failure = _told(verdict)
+        if failure is None:
             self._health.succeeded(provider, key, model)
-            return self._plan.judge(result)
-        if result.kind is not FailureKind.LIMIT_REACHED:
-            self._health.failed(provider, key, model, failure=result)
-        return Rejected(result.kind)
+        elif failure.kind is not FailureKind.LIMIT_REACHED:
+            self._health.failed(provider, key, model, failure=failure)
+        return verdict
+
+
+def _told(verdict: Accepted[A] | Rejected) -> ProviderFailure | None:
+    """Return the failure that a server told of in what looked like an answer, if it did."""
+    if isinstance(verdict, Rejected) and POLICY[verdict.kind].cooldown is not None:
+        return ProviderFailure(verdict.kind)
+    return None
 
 
 def _label(target: Target[C, R]) -> str | None:
@@ -306,19 +318,37 @@ def _label(target: Target[C, R]) -> str | None:
 
 
 def _cost(target: Target[C, R], usage: Usage | None) -> Cost | None:
-    """Return what a call cost; the rates are those of the model that the entry names."""
-    if usage is None or target.model != target.provider.model:
-        return None
-    return cost_of(usage, target.provider.rates, currency=target.currency)
+    return cost_of_call(usage, target.provider, model=target.model, currency=target.currency)
 
 
 async def _call(
     target: Target[C, R], deadline: Deadline, *, discard: Callable[[R], None]
 ) -> R | ProviderFailure:
-    """Make the call in a task of its own, so that its deadline holds whatever the adapter does."""
-    task = asyncio.ensure_future(
-        target.ask(target.call, credential=target.credential, deadline=deadline)
-    )
+    """Make the call; in a task of its own, unless the adapter keeps deadlines by itself."""
+    asked = target.ask(target.call, credential=target.credential, deadline=deadline)
+    try:
+        if target.keeps_deadlines:
+            return await asked
+        return await _guarded(asked, deadline, discard)
+    except ProviderFailure as failure:
+        return failure
+    except Exception as error:  # noqa: BLE001 - the edge of foreign code
+        _logger.error(  # noqa: TRY400 - a traceback may hold the text of a document
+            "adapter defect",
+            extra={
+                "action": "adapter_defect",
+                "provider": target.provider.id,
+                "exception": type(error).__name__,
+            },
+        )
+        return ProviderFailure(FailureKind.UNKNOWN)
+
+
+async def _guarded(
+    asked: Awaitable[R], deadline: Deadline, discard: Callable[[R], None]
+) -> R | ProviderFailure:
+    """Wait for a call until its deadline, whatever the adapter does about it."""
+    task = asyncio.ensure_future(asked)
     in_time = False
     try:
         await asyncio.wait({task}, timeout=deadline.remaining())
@@ -328,22 +358,7 @@ async def _call(
             await _abandon(task, discard)
     if not in_time or task.cancelled():
         return ProviderFailure(FailureKind.TIMEOUT)
-    failure = task.exception()
-    if failure is None:
-        return task.result()
-    if isinstance(failure, ProviderFailure):
-        return failure
-    if not isinstance(failure, Exception):
-        raise failure
-    _logger.error(
-        "adapter defect",
-        extra={
-            "action": "adapter_defect",
-            "provider": target.provider.id,
-            "exception": type(failure).__name__,
-        },
-    )
-    return ProviderFailure(FailureKind.UNKNOWN)
+    return task.result()
 
 
 async def _abandon(task: asyncio.Future[R], discard: Callable[[R], None]) -> None:

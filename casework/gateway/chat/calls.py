@@ -54,7 +54,11 @@ class EventStream(Protocol):
 
 @runtime_checkable
 class ChatProvider(Protocol):
-    """An adapter that speaks chat itself. One call a method, never a second."""
+    """An adapter that speaks chat itself. One call a method, never a second.
+
+    One that always ends by the deadline, and at once when cancelled, may say so by an attribute
+    ``keeps_deadlines = True``; its calls then need no task of their own.
+    """
 
     async def chat(
         self, call: ChatCall, /, *, credential: Credential | None, deadline: Deadline

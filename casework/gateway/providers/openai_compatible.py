@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from json.encoder import encode_basestring_ascii
-from typing import Any, Final, Self
+from typing import Any, ClassVar, Final, Self
 
 from casework.config.providers import MODEL_CHARACTERS_MAX, ProviderConfig
 from casework.errors import ConfigurationError
@@ -38,6 +38,9 @@ class OpenAICompatibleProvider:
         base_url: Where it is, ending in ``/v1``.
         transport: Over which connections.
     """
+
+    keeps_deadlines: ClassVar = True
+    """Every call ends in time and lets go at once when cancelled; nobody need watch it."""
 
     def __init__(self, config: ProviderConfig, *, base_url: str, transport: HTTPTransport) -> None:
         self._config = config

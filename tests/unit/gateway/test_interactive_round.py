@@ -18,7 +18,7 @@ from casework.gateway.errors import POLICY, FailureKind, ProviderFailure
 from casework.gateway.health import ProviderHealth
 from casework.gateway.messages import Credential
 from casework.gateway.outcomes import Answered, RoundErred, RoundUnavailable, Walked
-from casework.gateway.plan import Accepted, Plan, Repeats, RoundPolicy, Target
+from casework.gateway.plan import Accepted, Plan, Rejected, Repeats, RoundPolicy, Target
 from casework.gateway.round import walk_round
 
 CONFIG = GatewayConfig.parse(
@@ -173,6 +173,16 @@ async def test_a_dead_provider_is_passed_over_once_its_breaker_is_open() -> None
     fake.clock.advance(60.0)
     await fake.walk(AUTO)
     assert 6 == fake.calls.count("p0/k0")
+
+
+async def test_a_limit_that_is_told_in_an_answer_lets_the_key_rest_too() -> None:
+    """A server that says 200 and means 429 is believed."""
+    fake = Fake({"p0": ["busy"]})
+    plan = replace(fake.plan(STRICT), judge=lambda _: Rejected(FailureKind.HTTP_429))
+    await walk_round(plan, fake.clock, gate=OpenGate(), health=fake.health)
+    resting = fake.health.resting("p0", "k0", "m")
+    assert resting is not None
+    assert 60.0 == resting.seconds
 
 
 async def test_where_everybody_rests_nobody_is_called_and_the_first_recovery_is_told() -> None:
