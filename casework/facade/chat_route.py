@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 from dataclasses import replace
+from functools import partial
 from typing import assert_never
 
 from casework.config.gateway_config import GatewayConfig
@@ -23,6 +25,7 @@ from casework.facade.endpoint import Visit
 from casework.facade.errors import reply_to_failed_round
 from casework.facade.exchange import Refused
 from casework.facade.open_requests import OpenRequests
+from casework.facade.token_count_route import ASIDE_BYTES
 from casework.gateway.chat.request import ChatRequest, read_chat_request
 from casework.gateway.llm_gateway import LLMGateway
 from casework.gateway.outcomes import Answered
@@ -59,7 +62,8 @@ class ChatRoute:
         """
         exchange, begun = visit.exchange, self._gateway.clock.monotonic()
         body = await exchange.body(self._config.serve.request_bytes_max)
-        request = read_chat_request(body, engine=self._config.validation.engine)
+        read = partial(read_chat_request, body, engine=self._config.validation.engine)
+        request = await asyncio.to_thread(read) if len(body) > ASIDE_BYTES else read()
         visit.told.model, visit.told.stream = request.model, request.stream
         scope = scope_of(visit, request.privacy_profile)
         key = durable_key(exchange.headers, client=visit.client.label, stream=request.stream)

@@ -13,7 +13,8 @@ from casework.gateway.chat.refusals import wrong_type
 from casework.gateway.chat.request_head import top_of
 
 ASIDE_BYTES: Final = 16 * 1024
-"""Bodies longer than this are counted in a thread, so that nobody's stream waits for it."""
+"""Longer bodies are counted, or read with their schemas, in a thread, so that nobody's stream
+waits for it."""
 
 _COUNTED: Final = ("messages", "text", "input")
 
