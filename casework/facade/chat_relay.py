@@ -50,8 +50,9 @@ async def relay(
                 headers = disclosure.headers(walked, withheld=withheld, begun=begun)
                 await exchange.begin_events(headers)
             await _pass_on(stream, exchange, heartbeat)
+            gateway.interactive.ended(walked.served, None)
         except StreamInterrupted as error:
-            gateway.interactive.broke_off(walked.served, FailureKind(error.code))
+            gateway.interactive.ended(walked.served, FailureKind(error.code))
             raise Refused(reply_to_interruption(error)) from None
         finally:
             visit.told.usage = stream.usage

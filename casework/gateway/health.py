@@ -110,6 +110,12 @@ class ProviderHealth:
                 if cooldown is not None and cooldown.until <= now:
                     del self._cooling[provider, key, scope]
 
+    def begun(self, provider: str) -> None:
+        """Take note that a stream has begun: it closes an open breaker, and forgets no failures."""
+        breaker = self._breakers.get(provider)
+        if breaker is not None and breaker.open_until is not None:
+            del self._breakers[provider]
+
     def failed(
         self, provider: str, key: str | None, model: str, *, failure: ProviderFailure
     ) -> None:

@@ -138,11 +138,16 @@ class InteractiveRounds:
         )
         return await walk_round(plan, self._desk.clock, gate=self._gate, health=self._health)
 
-    def broke_off(self, served: Served, kind: FailureKind) -> None:
-        """Take note that a stream broke after it had begun, as of any failure of its server."""
-        self._health.failed(
-            served.provider, served.key_label, served.model, failure=ProviderFailure(kind)
-        )
+    def ended(self, served: Served, kind: FailureKind | None) -> None:
+        """Take note of how a stream ended: by itself, or broken off as by any failure.
+
+        To be told of every stream but those that their client left.
+        """
+        target = served.provider, served.key_label, served.model
+        if kind is None:
+            self._health.succeeded(*target)
+        else:
+            self._health.failed(*target, failure=ProviderFailure(kind))
 
     async def embed(
         self, request: EmbeddingRequest, scope: Scope, *, client: str | None = None

@@ -299,7 +299,9 @@ class _Walk(Generic[C, R, A]):
         else:
             verdict = self._plan.judge(result)
             failure = _told(verdict)
-        if failure is None:
+        if failure is None and self._plan.keep_slot is not None:
+            self._health.begun(provider)  # how it ends is told by whoever has it
+        elif failure is None:
             self._health.succeeded(provider, key, model)
         elif failure.kind is not FailureKind.LIMIT_REACHED:
             self._health.failed(provider, key, model, failure=failure)

@@ -170,3 +170,16 @@ def test_what_rests_is_bounded() -> None:
     for number in range(RESTING_MAX + 100):
         ward.health.failed("p", "k", f"m{number}", failure=failure)
     assert RESTING_MAX >= len(ward.health._cooling)
+
+
+def test_a_stream_that_begins_closes_a_breaker_and_forgets_no_failures() -> None:
+    """How it ends counts: streams that break off open the breaker like calls that fail."""
+    ward = Ward(failures=2)
+    for _ in range(2):
+        ward.health.begun("p")
+        ward.fail(FailureKind.CONNECT_ERROR)
+    assert ward.health.is_open("p")
+    ward.clock.advance(60.0)
+    assert 1 == ward.admitted(1)
+    ward.health.begun("p")
+    assert 10 == ward.admitted(10)
