@@ -58,8 +58,9 @@ class ExplainRoute:
             read = await asyncio.to_thread(self._read, body)
         else:
             read = self._read(body)
-        visit.told.model = read.request.model
         explained = self._explained(visit, read)
+        if explained["rule"] is not None:
+            visit.told.model = read.request.model
         await visit.exchange.reply_json(explained)
 
     def _read(self, body: bytes) -> _Read:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from casework.facade.presence import Ended
 from casework.facade.request_line import FailedAttempt, RequestLine
@@ -12,6 +12,10 @@ from casework.gateway.messages import Cost, Usage
 from casework.gateway.outcomes import Answered, Attempt, RoundErred, Served, Walked
 
 A = TypeVar("A")
+
+UNKNOWN_MODEL: Final = "model_not_found"
+"""The code of a request whose model nobody knows; what stands in its place may be any text, a key
+or a prompt, and is not kept."""
 
 
 @dataclass(slots=True)
@@ -62,7 +66,7 @@ class Told:
             route=route,
             status=status,
             elapsed_ms=elapsed_ms,
-            asked_model=self.model,
+            asked_model=None if code == UNKNOWN_MODEL else self.model,
             provider=served.provider if served else None,
             provider_class=served.provider_class if served else None,
             model=served.model if served else None,

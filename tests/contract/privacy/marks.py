@@ -41,6 +41,22 @@ class Mark(StrEnum):
     """The text of every case."""
     ANSWER = "canary-answer-a58d"
     """The answer that is believed."""
+    CLIENT = "canary-client-93b6"
+    """The key of a client that is let in."""
+    WRONG = "canary-wrong-0d7c"
+    """One that is not."""
+    STRAY = "canary-stray-6ee2"
+    """What clients say where nobody listens: cookies, keys in other headers or in the target."""
+    WITHHELD = "canary-withheld-48af"
+    """What a client's body says of addresses and credentials."""
+    MODEL = "canary-model-b15e"
+    """A part of the models that clients ask for."""
+    MEMBER = "canary-member-27d0"
+    """A part of the names of members that nobody knows."""
+    CALL = "canary-call-e94b"
+    """Under which a client has its calls kept: key, case and operation."""
+    REQUEST = "canary-request-5c38"
+    """What a client names its requests."""
 
 
 NOWHERE: Final = frozenset(Mark) - {Mark.TASK, Mark.DOCUMENT, Mark.ANSWER}
@@ -54,6 +70,14 @@ def found_in(content: bytes) -> frozenset[Mark]:
         mark
         for mark in Mark
         if any(form in text for form in _LOWER[mark]) or any(f in content for f in _EXACT[mark])
+    )
+
+
+def holds(content: bytes, text: str) -> bool:
+    """Tell whether bytes hold a text that is no mark, in any of the same wrappings."""
+    forms = (text.lower().encode(), text.encode().hex().encode())
+    return any(form in content.lower() for form in forms) or any(
+        form in content for form in _base64_forms(text)
     )
 
 

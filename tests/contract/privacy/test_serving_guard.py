@@ -227,7 +227,7 @@ def _failing(status: int) -> list[dict[str, str]]:
 
 
 async def test_a_profile_that_is_named_twice_widens_nothing(tmp_path: Path) -> None:
-    """Two headers or two members that name profiles are refused; none of them is simply taken."""
+    """Of two headers, two members, or a header and a trailer none is simply taken."""
     async with watched(tmp_path / "project", CLOUD, "asyncio") as seen:
         authorized = Way().headers
         body = {"model": "cloud-by-name/m", "messages": MESSAGES}
@@ -239,6 +239,20 @@ async def test_a_profile_that_is_named_twice_widens_nothing(tmp_path: Path) -> N
             twice = f'{once[:-1]}, "privacy_profile": "{second}"}}'.encode()
             reply, done = await seen.posted("/v1/chat/completions", twice, authorized)
             assert ((400, "duplicate_member"), ()) == (reply.error, done)
+        reply, done = await seen.sent(_with_trailer(body, LOCAL, CLOUD))
+        assert reply.status in {400, 403}
+        assert () == done
+
+
+def _with_trailer(body: object, header: str, trailer: str) -> bytes:
+    """Return a request that names one profile before its body and another one behind it."""
+    content = json.dumps(body).encode()
+    named = [*Way().headers, (PROFILE_HEADER, header), ("Transfer-Encoding", "chunked")]
+    head = written("GET", "/v1/chat/completions", headers=named).replace(b"GET", b"POST", 1)
+    return head + b"%x\r\n%b\r\n0\r\n%b: %b\r\n\r\n" % (
+        *(len(content), content),
+        *(PROFILE_HEADER.encode(), trailer.encode()),
+    )
 
 
 MEMBERS: Final = (
