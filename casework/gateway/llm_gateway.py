@@ -28,14 +28,23 @@ from casework.gateway.interactive import Desk
 from casework.gateway.interactive_rounds import InteractiveRounds
 from casework.gateway.messages import (
     PARAMETERS,
+    Cost,
     Credential,
     LLMRequest,
     OnInvalidOutput,
     ProviderCall,
     ProviderReply,
+    Usage,
     bytes_of,
 )
-from casework.gateway.outcomes import Answered, Attempt, RoundOutcome, RoundSucceeded, Walked
+from casework.gateway.outcomes import (
+    Answered,
+    Attempt,
+    RoundOutcome,
+    RoundSucceeded,
+    Served,
+    Walked,
+)
 from casework.gateway.outlook import Outlook
 from casework.gateway.plan import (
     Accepted,
@@ -46,6 +55,7 @@ from casework.gateway.plan import (
     Target,
     Verdict,
 )
+from casework.gateway.prices import cost_of_call
 from casework.gateway.privacy import Eligibility, judge
 from casework.gateway.providers import BUILT_IN
 from casework.gateway.providers.provider import LLMProvider, ProviderFactory
@@ -212,6 +222,11 @@ class LLMGateway:
     ) -> Walked[EmbeddingAnswer]:
         """Return vectors; see :meth:`InteractiveRounds.embed`."""
         return await self.interactive.embed(request, scope, client=client)
+
+    def cost(self, served: Served, usage: Usage | None) -> Cost | None:
+        """Return what a call cost whose usage was told after its round, as a stream's is."""
+        provider = next(p for p in self.config.providers if p.id == served.provider)
+        return cost_of_call(usage, provider, model=served.model, currency=self.config.cost.currency)
 
     async def maintain(self) -> None:
         """Ask the providers which models they have, once; whoever does not say is left as known."""

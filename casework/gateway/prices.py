@@ -5,7 +5,7 @@ from __future__ import annotations
 from decimal import Context, Decimal
 from typing import Final
 
-from casework.config.providers import Rates
+from casework.config.providers import ProviderConfig, Rates
 from casework.gateway.messages import Cost, Usage
 
 _EXACT: Final = Context(prec=60)
@@ -30,3 +30,19 @@ def cost_of(usage: Usage | None, rates: Rates | None, *, currency: str) -> Cost 
     completion = _EXACT.multiply(Decimal(usage.completion_tokens), rates.output_per_million)
     amount = _EXACT.scaleb(_EXACT.add(prompt, completion), Decimal(-6))
     return Cost(_EXACT.normalize(amount), rates.currency or currency)
+
+
+def cost_of_call(
+    usage: Usage | None, provider: ProviderConfig, *, model: str, currency: str
+) -> Cost | None:
+    """Return what a call to a provider cost; its rates are those of the model that its entry names.
+
+    Args:
+        usage: What the server counted.
+        provider: Who was asked.
+        model: Which of its models.
+        currency: Currency of rates that name none.
+    """
+    if model != provider.model:
+        return None
+    return cost_of(usage, provider.rates, currency=currency)

@@ -67,6 +67,12 @@ class Stage:
         self.clients.append(Wired(*opened))
         return self.clients[-1]
 
+    async def opened(self, requests: int) -> None:
+        """Wait until so many requests are open."""
+        async with asyncio.timeout(WAIT_SECONDS):
+            while self.served.open_requests.count < requests:  # noqa: ASYNC110 - as in logged
+                await asyncio.sleep(0)
+
     async def logged(self, lines: int) -> None:
         """Wait until so many requests have come to their end."""
         async with asyncio.timeout(WAIT_SECONDS):
