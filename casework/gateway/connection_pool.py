@@ -83,7 +83,7 @@ class ConnectionPool:
         self._slots.release()
         if not kept:
             return
-        if self._idle_count >= IDLE_MAX or self._emptied is not None:
+        if self._idle_count >= IDLE_MAX:
             connection.abort()
             return
         connection.idle_since = self._loop.time()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 from collections.abc import Coroutine, Iterator
 from itertools import pairwise
 from typing import Any, TypeVar
@@ -22,51 +21,13 @@ from casework.gateway.http_connection import (
     NotHTTPError,
     Origin,
 )
+from tests.support.wire import Wire
 
 Result = TypeVar("Result")
 
 HEAD = b"HTTP/1.1 200 OK\r\nX: y\r\n"
 TEXT = b"hello, world"
 CHUNKED = b"Transfer-Encoding: chunked\r\n\r\n"
-
-
-class Wire(asyncio.Transport):
-    """The other half of a connection that a test feeds by hand."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.ours, self.theirs = socket.socketpair()
-        self.written = b""
-        self.closed = False
-        self.reading = True
-
-    def get_extra_info(self, name: str, default: Any = None) -> Any:
-        """Return the socket that is asked whether it has anything."""
-        return self.ours if name == "socket" else default
-
-    def write(self, data: Any) -> None:
-        """Remember what was written."""
-        self.written += data
-
-    def get_write_buffer_size(self) -> int:
-        """Tell that everything has left."""
-        return 0
-
-    def pause_reading(self) -> None:
-        """Remember that nothing is to come."""
-        self.reading = False
-
-    def resume_reading(self) -> None:
-        """Remember that more may come."""
-        self.reading = True
-
-    def abort(self) -> None:
-        """Remember the end."""
-        self.closed = True
-
-    def is_closing(self) -> bool:
-        """Tell of the end."""
-        return self.closed
 
 
 class Owner:
@@ -113,8 +74,7 @@ def exchange() -> Iterator[type[Exchange]]:
 
     yield Kept
     for one in made:
-        one.wire.ours.close()
-        one.wire.theirs.close()
+        one.wire.close_sockets()
 
 
 def run(main: Coroutine[Any, Any, Result]) -> Result:
@@ -160,8 +120,7 @@ def test_any_cut_gives_the_same_answer(name: str, places: list[int]) -> None:
         assert fields == told
         assert [True] == exchange.owner.heard
         assert b"headbody" == exchange.wire.written
-        exchange.wire.ours.close()
-        exchange.wire.theirs.close()
+        exchange.wire.close_sockets()
 
     run(one())
 
@@ -179,8 +138,7 @@ def test_one_byte_beyond_an_answer_spoils_it_for_all(
         await exchange.answer.head()
         assert TEXT == await exchange.answer.whole(12)
         assert exchange.wire.closed
-        exchange.wire.ours.close()
-        exchange.wire.theirs.close()
+        exchange.wire.close_sockets()
 
     run(one())
 

@@ -18,6 +18,7 @@ from casework.gateway.errors import FailureKind
 from casework.gateway.transport import HTTPTransport
 from tests.support.http_calls import failure, request, within
 from tests.support.raw_server import Behaviour, Connection, RawServer, answer, certificate
+from tests.support.wire import Wire
 
 SHORT = 0.25
 STRAY = answer(body=b"stray")
@@ -356,3 +357,30 @@ async def test_closing_ends_what_is_under_way(transport: HTTPTransport) -> None:
         found = await call
         assert (FailureKind.CONNECT_ERROR, True) == (found.kind, found.sent)
         await server.gone.wait()
+
+
+@pytest.mark.parametrize("closing", [False, True])
+async def test_a_connection_that_is_closed_as_it_opens_is_not_asked(
+    transport: HTTPTransport,
+    monkeypatch: pytest.MonkeyPatch,
+    closing: bool,  # noqa: FBT001 - a parameter
+) -> None:
+    """A server that hangs up at once, or a transport that is closed meanwhile: nothing was sent."""
+    wire = Wire()
+
+    async def open_and_close(
+        factory: Callable[[], asyncio.Protocol], *_: object, **__: object
+    ) -> tuple[asyncio.Transport, asyncio.Protocol]:
+        protocol = factory()
+        protocol.connection_made(wire)
+        if closing:
+            await transport.aclose()
+        else:
+            protocol.connection_lost(None)
+        return wire, protocol
+
+    monkeypatch.setattr(asyncio.get_running_loop(), "create_connection", open_and_close)
+    found = await failure(transport, "http://127.0.0.1:1/v1")
+    assert (FailureKind.CONNECT_ERROR, False) == (found.kind, found.sent)
+    assert (b"", closing) == (wire.written, wire.closed)
+    wire.close_sockets()
