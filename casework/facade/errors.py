@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Final
 
 from casework.errors import (
@@ -35,16 +35,8 @@ _TYPES: Final = {
 }
 """OpenAI's ``type`` by status; every other one is a ``server_error``."""
 
-_STATUSES: Final = {
-    "model_not_found": 404,
-    "model_not_allowed": 403,
-    "privacy_profile": 403,
-    "request_too_large": 413,
-    "idempotency_conflict": 409,
-    "idempotency_busy": 409,
-    "unsupported_media_type": 415,
-}
-"""Refusals that are not plain 400."""
+_STATUSES: Final = {"model_not_found": 404, "model_not_allowed": 403}
+"""Invalid requests that are not plain 400."""
 
 _SENTENCES: Final = {
     FailureKind.CONTEXT_TOO_LONG: "the request does not fit the model's context",
@@ -84,10 +76,9 @@ class ErrorReply:
     status: int
     message: str
     code: str
+    _: KW_ONLY
     param: str | None = None
     retry_after_seconds: float | None = None
-    kind: FailureKind | None = None
-    """How the last target failed, for our own records."""
 
     def body(self, request_id: str) -> bytes:
         """Return the error body; where the fault is not the client's, it names the request."""
@@ -153,7 +144,7 @@ def reply_to_failed_round(ended: RoundErred | RoundUnavailable) -> ErrorReply:
             if len(statuses) == 1:
                 return _reply(statuses.pop(), kinds[-1][0], wait)
             message = "no provider could answer"
-            return ErrorReply(503, message, "unavailable", None, wait, kinds[-1][0])
+            return ErrorReply(503, message, "unavailable", retry_after_seconds=wait)
 
 
 def reply_to_failure(kind: FailureKind, http_status: int | None) -> ErrorReply:
@@ -174,15 +165,15 @@ def reply_to_error(error: CaseworkError) -> ErrorReply:
         case DeadlineExceeded():
             return _reply(504, FailureKind.TIMEOUT)
         case PrivacyViolation():
-            return ErrorReply(403, _said(error), error.code, "model")
+            return ErrorReply(403, _said(error), error.code, param="model")
         case InvalidRequest():
             param = "model" if error.code.startswith("model_") else error.where
-            return ErrorReply(_STATUSES.get(error.code, 400), _said(error), error.code, param)
+            status = _STATUSES.get(error.code, 400)
+            return ErrorReply(status, _said(error), error.code, param=param)
         case ConfigurationError():
             return ErrorReply(503, "the service cannot serve this model as configured", error.code)
         case _:
-            status = _STATUSES.get(error.code, 503)
-            return ErrorReply(status, _said(error), error.code)
+            return ErrorReply(503, _said(error), error.code)
 
 
 def over_limit(seconds: float) -> ErrorReply:
@@ -194,7 +185,8 @@ def over_limit(seconds: float) -> ErrorReply:
 
 def _reply(status: int, kind: FailureKind, wait: float | None = None) -> ErrorReply:
     message = _SENTENCES.get(kind, "the provider could not answer")
-    return ErrorReply(status, message, _CODES.get(kind, kind.value), None, wait, kind)
+    code = _CODES.get(kind, kind.value)
+    return ErrorReply(status, message, code, retry_after_seconds=wait)
 
 
 def _said(error: CaseworkError) -> str:

@@ -13,10 +13,10 @@ from casework.facade.presence import Ended, Receive
 Send: TypeAlias = Callable[[Mapping[str, Any]], Awaitable[None]]
 Header: TypeAlias = tuple[bytes, bytes]
 
-JSON_TYPE: Final = b"application/json"
 HANG_UP: Final = "casework.hang_up"
 """Under this name a server's ``state`` may hold what ends the connection at once."""
-_REQUEST_ID: Final = re.compile(rb"[A-Za-z0-9._-]{1,64}")
+_ID_HEADER: Final = b"x-request-id"
+_SAFE_ID: Final = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 
 
 class Refused(Exception):
@@ -50,8 +50,15 @@ class Exchange:
     """
 
     __slots__ = (
-        *("begun", "headers", "method", "path", "receive"),
-        *("request_id", "send", "server_state", "status"),
+        "begun",
+        "headers",
+        "method",
+        "path",
+        "receive",
+        "request_id",
+        "send",
+        "server_state",
+        "status",
     )
 
     def __init__(
@@ -63,9 +70,8 @@ class Exchange:
         self.server_state: Mapping[str, Any] = scope.get("state", {})
         self.receive = receive
         self.send = send
-        named = self.headers.get(b"x-request-id")
-        safe = named is not None and _REQUEST_ID.fullmatch(named)
-        self.request_id = named.decode() if named is not None and safe else fallback_id
+        named = self.headers.get(_ID_HEADER, b"")
+        self.request_id = named.decode() if _SAFE_ID.fullmatch(named) else fallback_id
         self.status = 0
         """What was replied; 0 until a reply has begun."""
         self.begun = False
@@ -96,27 +102,20 @@ class Exchange:
             message = await self.receive()
         raise ClientGone
 
-    async def reply(
-        self,
-        status: int,
-        body: bytes,
-        headers: list[Header] | None = None,
-        *,
-        content_type: bytes = JSON_TYPE,
-    ) -> None:
-        """Send a whole reply."""
+    async def reply(self, status: int, body: bytes, headers: Sequence[Header] = ()) -> None:
+        """Send a whole reply, which is JSON."""
         await self._start(
             status,
             [
-                (b"content-type", content_type),
+                (b"content-type", b"application/json"),
                 (b"content-length", b"%d" % len(body)),
-                (b"x-request-id", self.request_id.encode()),
-                *(headers or ()),
+                (_ID_HEADER, self.request_id.encode()),
+                *headers,
             ],
         )
         await self.send({"type": "http.response.body", "body": body})
 
-    async def reply_json(self, value: object, headers: list[Header] | None = None) -> None:
+    async def reply_json(self, value: object, headers: Sequence[Header] = ()) -> None:
         """Send a value as JSON."""
         body = json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
         await self.reply(200, body, headers)
@@ -138,7 +137,7 @@ class Exchange:
                 (b"content-type", b"text/event-stream; charset=utf-8"),
                 (b"cache-control", b"no-cache"),
                 (b"x-accel-buffering", b"no"),
-                (b"x-request-id", self.request_id.encode()),
+                (_ID_HEADER, self.request_id.encode()),
                 *headers,
             ],
         )

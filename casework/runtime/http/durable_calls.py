@@ -93,7 +93,6 @@ _TOO_LATE: Final = ErrorReply(
     "nothing could be kept in time; ask again under the same key for what it came to",
     FailureKind.TIMEOUT.value,
     retry_after_seconds=1.0,
-    kind=FailureKind.TIMEOUT,
 )
 
 
