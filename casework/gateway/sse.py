@@ -8,9 +8,9 @@ nothing in the protocols spoken here and are dropped like comments.
 
 from __future__ import annotations
 
+import codecs
 from typing import Final
 
-_BOM: Final = b"\xef\xbb\xbf"
 _DATA: Final = b"data: "
 _BETWEEN: Final = b"\n\n" + _DATA
 
@@ -111,7 +111,7 @@ class EventReader:
     def _read_line(self, line: bytes, events: list[bytes]) -> None:
         if self._first:
             self._first = False
-            line = line.removeprefix(_BOM)
+            line = line.removeprefix(codecs.BOM_UTF8)
         if self.too_long or len(line) > self._bytes_max:
             self.too_long = True
         elif line.startswith(b"data:") or line == b"data":

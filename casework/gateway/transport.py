@@ -6,6 +6,7 @@ No redirect is followed, no proxy of the environment used, no cookie kept, no re
 from __future__ import annotations
 
 import asyncio
+import codecs
 import socket
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -41,12 +42,19 @@ from casework.gateway.sse import EventReader, EventTooLongError
 ADDRESSES_MAX: Final = 256
 """Most addresses whose heads are remembered."""
 
-_BOM: Final = b"\xef\xbb\xbf"
+ENDING_SECONDS: Final = 1.0
+"""So long a server may take from the last event of a stream to the end of its reply."""
+
+_LAST: Final = b"[DONE]"
 _JSON_BEGINS: Final = (b"{", b"[")
 """No field of a stream has a name that begins so."""
 _BROKEN: Final = (
-    *(OSError, UnicodeError, NotHTTPError),
-    *(BadBodyError, BodyTooLargeError, EventTooLongError),
+    OSError,
+    UnicodeError,
+    NotHTTPError,
+    BadBodyError,
+    BodyTooLargeError,
+    EventTooLongError,
 )
 """What can go wrong on the way."""
 
@@ -180,6 +188,8 @@ class ServerEvents:
         self._unpacker = Unpacker(answer.field(b"content-encoding") or "")
         self._reader = EventReader(event_bytes_max)
         self._begun = False
+        self._last_told = False
+        self._left = False
         self._whole: bytearray | None = None
         """A body that is no stream, as far as it has come."""
 
@@ -212,16 +222,25 @@ class ServerEvents:
         raise failure
 
     def close(self) -> None:
-        """Close the connection, at once and without waiting; harmless after the end."""
-        self._answer.close()
+        """Close the connection, at once and without waiting; harmless after the end.
+
+        Once the last event has been told, the server may still end its reply in form.
+        """
+        if not self._last_told:
+            self._answer.close()
+        elif not self._left:
+            self._left = True
+            self._answer.leave(ENDING_SECONDS)
 
     def _events_in(self, piece: bytes) -> list[bytes]:
         if not self._begun:
-            begin = piece.lstrip().removeprefix(_BOM).lstrip()
+            begin = piece.lstrip().removeprefix(codecs.BOM_UTF8).lstrip()
             self._begun = bool(begin)
             self._whole = bytearray() if begin.startswith(_JSON_BEGINS) else None
         if self._whole is None:
-            return self._reader.feed(piece)
+            events = self._reader.feed(piece)
+            self._last_told = bool(events) and events[-1] == _LAST
+            return events
         self._whole += piece
         if len(self._whole) > self._bytes_max:
             raise BodyTooLargeError
