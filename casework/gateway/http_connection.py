@@ -137,6 +137,17 @@ class Answer:
         """Close the connection at once, unless the answer is complete."""
         self.fail(ConnectionBrokenError())
 
+    def leave(self, seconds: float) -> None:
+        """Stop reading a body that has said all it means, and let it come to its end.
+
+        So that the connection can be kept. It is closed if the end does not come in time, or if
+        anything comes before it.
+        """
+        if not self.complete and self.error is None:
+            self._bytes_max = len(self._body)
+            self._connection.resume()
+            self._loop.call_later(seconds, self.close)
+
     def fail(self, error: Exception) -> None:
         """Give the answer up, and the connection with it."""
         if not self.complete and self.error is None:

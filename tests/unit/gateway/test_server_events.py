@@ -345,6 +345,65 @@ async def test_a_server_waits_for_a_slow_reader(transport: HTTPTransport) -> Non
         assert written + 100 == len(await all_events(stream))
 
 
+@pytest.mark.parametrize("packed", [False, True])
+async def test_a_reply_may_end_in_form_after_its_last_event(
+    transport: HTTPTransport,
+    packed: bool,  # noqa: FBT001 - a parameter
+) -> None:
+    """A reader that leaves with the last event costs no connection."""
+    left = asyncio.Event()
+    packer = zlib.compressobj(wbits=zlib.MAX_WBITS | 16)
+
+    async def end_later(connection: Connection) -> None:
+        if packed:
+            await connection.say(CHUNKED[:-2] + b"Content-Encoding: gzip\r\n\r\n")
+            content = packer.compress(STREAM) + packer.flush()
+        else:
+            await connection.say(CHUNKED)
+            content = STREAM
+        await connection.say(chunk(content))
+        await left.wait()
+        await connection.say(END)
+        await connection.wait_until_gone()
+
+    async with RawServer([end_later]) as server:
+        stream = await opened(transport, server.base_url)
+        async for events in stream.events():
+            if b"[DONE]" in events:
+                break
+        stream.close()
+        stream.close()
+        left.set()
+        pool = transport._pools[asyncio.get_running_loop()]
+        while not pool._idle:  # noqa: ASYNC110 - a pool tells nobody
+            await asyncio.sleep(0)
+        assert not server.gone.is_set()
+
+
+@pytest.mark.parametrize("more", [chunk(b": and more\n\n"), b"garbage", b""])
+async def test_a_reply_that_does_not_end_after_its_last_event_is_cut(
+    transport: HTTPTransport, monkeypatch: pytest.MonkeyPatch, more: bytes
+) -> None:
+    """A server that goes on, or does not come to its end in time, is hung up on."""
+    monkeypatch.setattr("casework.gateway.transport.ENDING_SECONDS", 0 if not more else 1000)
+    left = asyncio.Event()
+
+    async def go_on_later(connection: Connection) -> None:
+        await connection.say(CHUNKED + chunk(STREAM))
+        await left.wait()
+        await connection.say(more)
+        await connection.wait_until_gone()
+
+    async with RawServer([go_on_later]) as server:
+        stream = await opened(transport, server.base_url)
+        async for events in stream.events():
+            if b"[DONE]" in events:
+                break
+        stream.close()
+        left.set()
+        await server.gone.wait()
+
+
 async def silence(connection: Connection) -> None:
     """Hear the request and never answer."""
     await connection.wait_until_gone()
