@@ -64,13 +64,14 @@ class ChatRoute:
         body = await exchange.body(self._config.serve.request_bytes_max)
         read = partial(read_chat_request, body, engine=self._config.validation.engine)
         request = await asyncio.to_thread(read) if len(body) > ASIDE_BYTES else read()
-        visit.told.model, visit.told.stream = request.model, request.stream
         scope = scope_of(visit, request.privacy_profile)
         key = durable_key(exchange.headers, client=visit.client.label, stream=request.stream)
+        visit.told.stream = request.stream
         visit.watched_by(self._open_requests)
         if key is not None:
             await self._kept(visit, request, scope=scope, key=key, begun=begun)
             return
+        visit.told.model = request.model
         if request.stream:
             await relay(visit, self._gateway, request, scope=scope, disclosure=self._disclosure)
             return
@@ -95,6 +96,7 @@ class ChatRoute:
                 remedy="send the request without the header",
             )
         kept = await self._durable.answer(request, scope=scope, key=key)
+        visit.told.model = request.model
         if kept.walked is not None:
             visit.told.take(kept.walked)
         match kept:

@@ -36,8 +36,8 @@ class EmbeddingsRoute:
         exchange, begun = visit.exchange, self._gateway.clock.monotonic()
         body = await exchange.body(self._gateway.config.serve.request_bytes_max)
         request = read_embedding_request(body)
-        visit.told.model = request.model
         scope = scope_of(visit, request.privacy_profile)
+        visit.told.model = request.model
         visit.watched_by(self._open_requests)
         walked = await self._gateway.embed(request, scope, client=visit.client.label)
         visit.told.take(walked)

@@ -41,7 +41,7 @@ class RequestLine(msgspec.Struct, frozen=True, kw_only=True):
     """Of the reply; 0 if none was begun."""
     elapsed_ms: float
     asked_model: str | None = None
-    """As the client wrote it; None where nobody knows such a model, for it may be any text."""
+    """As the client wrote it; None where it was not found to be a model, for it may be any text."""
     provider: str | None = None
     """Who answered, if anybody did, and of which class."""
     provider_class: ProviderClass | None = None

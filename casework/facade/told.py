@@ -13,9 +13,9 @@ from casework.gateway.outcomes import Answered, Attempt, RoundErred, Served, Wal
 
 A = TypeVar("A")
 
-UNKNOWN_MODEL: Final = "model_not_found"
-"""The code of a request whose model nobody knows; what stands in its place may be any text, a key
-or a prompt, and is not kept."""
+_UNDERSTOOD: Final = frozenset({None, "model_not_allowed", "privacy_profile"})
+"""Codes of requests whose model was found to be one, though no round was walked. Of every other
+request what stands in the model's place may be any text, a key or a prompt, and is not kept."""
 
 
 @dataclass(slots=True)
@@ -29,6 +29,8 @@ class Told:
     gone: Ended | None = None
     """Why nobody was left to reply to, if so."""
     policy: str | None = None
+    walked: bool = False
+    """Whether a round was."""
     served: Served | None = None
     """The call that answered, or ended the round."""
     attempts: tuple[Attempt, ...] = ()
@@ -38,7 +40,7 @@ class Told:
 
     def take(self, walked: Walked[A]) -> None:
         """Take over what a round came to."""
-        self.attempts = walked.attempts
+        self.walked, self.attempts = True, walked.attempts
         if isinstance(walked, Answered):
             self.served = walked.served
         elif isinstance(walked, RoundErred):
@@ -66,7 +68,7 @@ class Told:
             route=route,
             status=status,
             elapsed_ms=elapsed_ms,
-            asked_model=None if code == UNKNOWN_MODEL else self.model,
+            asked_model=self.model if self.walked or code in _UNDERSTOOD else None,
             provider=served.provider if served else None,
             provider_class=served.provider_class if served else None,
             model=served.model if served else None,

@@ -150,7 +150,7 @@ def every_mistake() -> Iterator[Asked]:
         request = written("POST", VECTORS, headers=headers_of("vectors"), body=body)
         yield Asked(f"vectors {name}", request, REQUEST)
     for name, headers in HEADERS.items():
-        body = body_of("whole", _TEXT, "auto")
+        body = body_of("whole", _TEXT, f"of nobody, {_TEXT}")
         request = written("POST", CHAT, headers=[*headers_of("whole"), *headers], body=body)
         yield Asked(f"header {name}", request, REQUEST)
     kept = [*headers_of("whole"), ("Idempotency-Key", Mark.CALL)]
