@@ -44,6 +44,7 @@ _SENTENCES: Final = {
     FailureKind.REQUEST_TOO_LARGE: "the request is larger than this provider is sent",
     FailureKind.RESPONSE_TOO_LARGE: "the answer is larger than is read",
     FailureKind.TIMEOUT: "no answer came in time",
+    FailureKind.HTTP_ERROR: "the provider rejected the request; its words are withheld",
     FailureKind.HTTP_429: "the provider allows no more calls for now",
     FailureKind.LIMIT_REACHED: "a configured limit of calls is reached",
     FailureKind.AUTH_ERROR: "the provider refused the key that is configured here",
@@ -59,6 +60,8 @@ _CODES: Final = {
 }
 """OpenAI's own codes, where it has one; else the kind is the code."""
 
+_NOBODY: Final = "no provider could answer"
+_AT_REST: Final = "every provider of this model is left alone for a while after repeated failures"
 _SERVER_AT_FAULT: Final = 500
 
 CLIENT_WAITS_SECONDS: Final = 60.0
@@ -134,17 +137,16 @@ def reply_to_failed_round(ended: RoundErred | RoundUnavailable) -> ErrorReply:
         case RoundErred(final=final):
             return reply_to_failure(final.kind, final.http_status)
         case RoundUnavailable(attempts=attempts, resting=resting):
-            kinds = [(one.kind, one.http_status) for one in attempts]
-            kinds += [(one.kind, None) for one in resting]
-            kinds = kinds or [(FailureKind.TIMEOUT, None)]  # the deadline came before any call
-            statuses = {client_status(kind, status) for kind, status in kinds}
             wait = ended.retry_after_seconds
-            if resting and statuses != {429}:
-                statuses = {503}
+            made = [(one.kind, one.http_status) for one in attempts]
+            rests = [(one.kind, None) for one in resting]
+            told = made or rests or [(FailureKind.TIMEOUT, None)]  # no time was left for any call
+            statuses = {client_status(kind, status) for kind, status in told}
+            if not made and rests and statuses != {429}:
+                return ErrorReply(503, _AT_REST, "unavailable", retry_after_seconds=wait)
             if len(statuses) == 1:
-                return _reply(statuses.pop(), kinds[-1][0], wait)
-            message = "no provider could answer"
-            return ErrorReply(503, message, "unavailable", retry_after_seconds=wait)
+                return _reply(statuses.pop(), told[-1][0], wait)
+            return ErrorReply(503, _NOBODY, "unavailable", retry_after_seconds=wait)
 
 
 def reply_to_failure(kind: FailureKind, http_status: int | None) -> ErrorReply:

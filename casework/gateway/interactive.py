@@ -34,6 +34,8 @@ _P = TypeVar("_P")
 
 FIRST_CHUNK_SHARE: Final = 0.5
 """How much of the deadline a target may let pass before its first chunk, where others are left."""
+FAIR_SHARE: Final = 0.4
+"""How much of the configured deadline a call must have had, to be held against its server."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +55,14 @@ class Desk:
         if scope.deadline_seconds is not None:
             seconds = min(seconds, scope.deadline_seconds)
         return Deadline.after(seconds, self.clock)
+
+    @property
+    def fair_seconds(self) -> float:
+        """Return how long a server must have been waited for, to be blamed for being late.
+
+        A deadline that a client shortened, or that others have used up, says nothing of it.
+        """
+        return self.config.interactive.deadline_seconds * FAIR_SHARE
 
     def repeats(self) -> Repeats:
         """Return how often a target may be asked."""
@@ -88,6 +98,7 @@ def chat_plan(
         judge=lambda reply: judge_chat(reply, request, created=int(desk.clock.now().timestamp())),
         request_bytes=request.body_bytes,
         deadline=deadline,
+        fair_seconds=desk.fair_seconds,
         repeats=desk.repeats(),
     )
 
@@ -135,6 +146,7 @@ def stream_plan(
         judge=lambda stream: Accepted(stream, None),
         request_bytes=request.body_bytes,
         deadline=deadline,
+        fair_seconds=desk.fair_seconds,
         repeats=desk.repeats(),
         keep_slot=lambda stream, slot: stream.hold(slot.pop_all()),
         discard=ChatStream.close,
@@ -167,6 +179,7 @@ def embedding_plan(
         judge=lambda reply: judge_embeddings(reply, len(request.inputs)),
         request_bytes=sum(map(len, request.inputs)),
         deadline=deadline,
+        fair_seconds=desk.fair_seconds,
         repeats=desk.repeats(),
     )
 

@@ -136,6 +136,8 @@ class Plan(Generic[C, R, A]):
     """Size of what is sent of the document, in UTF-8."""
     deadline: Deadline | None = None
     """When the client is told, whatever came of it; None leaves each call its own time."""
+    fair_seconds: float = 0.0
+    """A server that was left less time by the deadline is not blamed for being late."""
     repeats: Repeats = ONCE
     on_invalid_output: OnInvalidOutput = OnInvalidOutput.ERROR
     keep_slot: Callable[[A, AsyncExitStack], None] | None = None

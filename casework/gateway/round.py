@@ -100,6 +100,8 @@ class _Walk(Generic[C, R, A]):
         self._keys_tried: dict[str, int] = {}
         self._given_up: set[str] = set()
         """Providers whose server is at fault, so that another key would not help."""
+        self._hurried = False
+        """Whether the last call was left less time than is fair to its server."""
         self._probe: Probe | None = None
         """The right to the next call, where it is a probe."""
 
@@ -201,7 +203,8 @@ class _Walk(Generic[C, R, A]):
                 self._health.resting(target.provider.id, _label(target), target.model)
                 for target in self._plan.targets
             ]
-            return min((rest.seconds for rest in rests if rest), default=None)
+            seconds = [rest.seconds for rest in rests if rest]
+            return min(seconds, default=None) if len(seconds) == len(rests) else None
         waits = [one.retry_after_seconds for one in self._failed if not one.is_limit]
         return max((wait for wait in waits if wait is not None), default=None)
 
@@ -277,6 +280,7 @@ class _Walk(Generic[C, R, A]):
         seconds = target.timeout_seconds
         if self._plan.deadline is not None:
             seconds = min(seconds, self._plan.deadline.remaining())
+        self._hurried = seconds < min(target.timeout_seconds, self._plan.fair_seconds)
         try:
             return await _call(
                 target, Deadline.after(seconds, self._clock), discard=self._plan.discard
@@ -303,6 +307,8 @@ class _Walk(Generic[C, R, A]):
             self._health.begun(provider)  # how it ends is told by whoever has it
         elif failure is None:
             self._health.succeeded(provider, key, model)
+        elif failure.kind is FailureKind.TIMEOUT and self._hurried:
+            self._abandoned(target)
         elif failure.kind is not FailureKind.LIMIT_REACHED:
             self._health.failed(provider, key, model, failure=failure)
         return verdict

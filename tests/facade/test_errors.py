@@ -128,6 +128,13 @@ def test_where_everybody_rests_the_client_learns_when_to_come_back() -> None:
     assert [(b"retry-after", b"600"), (b"x-should-retry", b"false")] == reply.headers()
 
 
+def test_who_was_not_asked_is_not_blamed() -> None:
+    """Beside calls that were made, a provider at rest says nothing of what went wrong."""
+    refused = Resting("p", FailureKind.AUTH_ERROR, 300)
+    reply = unavailable(failed(FailureKind.HTTP_5XX, 500), resting=(refused,))
+    assert (502, "http_5xx", []) == (reply.status, reply.code, reply.headers())
+
+
 @pytest.mark.parametrize(
     ("error", "status", "code", "param"),
     [

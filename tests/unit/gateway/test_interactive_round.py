@@ -185,6 +185,28 @@ async def test_a_limit_that_is_told_in_an_answer_lets_the_key_rest_too() -> None
     assert 60.0 == resting.seconds
 
 
+async def test_a_deadline_that_a_client_shortened_is_not_held_against_the_server() -> None:
+    """One impatient client does not take a slow provider from all others."""
+    fake = Fake({"p0": [1.0]})
+    for _ in range(9):
+        plan = replace(fake.plan(STRICT, seconds=0.05), fair_seconds=12.0)
+        await walk_round(plan, fake.clock, gate=OpenGate(), health=fake.health)
+    assert not fake.health.is_open("p0")
+    for _ in range(5):
+        plan = replace(fake.plan(STRICT, seconds=30.0), fair_seconds=0.5)
+        await walk_round(plan, fake.clock, gate=OpenGate(), health=fake.health)
+    assert fake.health.is_open("p0")
+
+
+async def test_a_wait_is_told_only_where_nobody_can_be_asked_before() -> None:
+    """Of two providers the one that does not rest may answer at once."""
+    refused = ProviderFailure(FailureKind.AUTH_ERROR, http_status=401)
+    fake = Fake({"p0": [refused], "p1": [DOWN]})
+    walked = await fake.walk(AUTO)
+    assert isinstance(walked, RoundUnavailable)
+    assert walked.retry_after_seconds is None
+
+
 async def test_where_everybody_rests_nobody_is_called_and_the_first_recovery_is_told() -> None:
     """Zero calls, and the client learns when to come back."""
     fake = Fake({"p0": [ProviderFailure(FailureKind.HTTP_429, retry_after_seconds=40.0)]})
