@@ -18,8 +18,8 @@ from casework.facade.endpoint import Door, Endpoint
 from casework.facade.errors import DEFECT
 from casework.facade.explain_route import ExplainRoute
 from casework.facade.health_routes import HealthRoutes
+from casework.facade.keyless_endpoint import KeylessEndpoint
 from casework.facade.model_routes import ModelRoutes
-from casework.facade.open_endpoint import OpenEndpoint
 from casework.facade.openapi_route import OpenAPIRoute
 from casework.facade.provider_route import ProviderRoute
 from casework.facade.token_count_route import TokenCountRoute
@@ -104,7 +104,7 @@ def _served(gateway: LLMGateway, door: Door, durable: DurableCalls | None) -> di
         "/v1/token-count": ("POST", TokenCountRoute(config.serve.request_bytes_max).serve),
         "/v1/explain": ("POST", ExplainRoute(outlook, config).serve),
     }
-    open_works = {
+    keyless_works = {
         "/": health.about,
         "/healthz": health.alive,
         "/readyz": health.ready,
@@ -113,7 +113,7 @@ def _served(gateway: LLMGateway, door: Door, durable: DurableCalls | None) -> di
     endpoints: dict[str, tuple[str, ASGI]] = {
         path: (method, Endpoint(door, work, name=path)) for path, (method, work) in works.items()
     }
-    endpoints |= {path: ("GET", OpenEndpoint(work)) for path, work in open_works.items()}
+    endpoints |= {path: ("GET", KeylessEndpoint(work)) for path, work in keyless_works.items()}
     return {path: ByMethod({method: one}) for path, (method, one) in endpoints.items()}
 
 

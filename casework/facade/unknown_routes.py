@@ -7,7 +7,7 @@ from typing import Any, Final, TypeAlias
 
 from casework.facade.errors import ErrorReply
 from casework.facade.exchange import Exchange, Refused, Send
-from casework.facade.open_endpoint import OpenEndpoint
+from casework.facade.keyless_endpoint import KeylessEndpoint
 from casework.facade.presence import Receive
 
 ASGI: TypeAlias = Callable[[Mapping[str, Any], Receive, Send], Awaitable[None]]
@@ -36,7 +36,7 @@ class ByMethod:
         self._refusal = ErrorReply(
             METHOD_NOT_ALLOWED, f"this path allows {allowed}", "method_not_allowed"
         )
-        self._other = OpenEndpoint(self._refuse)
+        self._other = KeylessEndpoint(self._refuse)
 
     async def __call__(self, scope: Mapping[str, Any], receive: Receive, send: Send) -> None:
         """Serve one request."""
@@ -53,7 +53,7 @@ class ByMethod:
         await exchange.reply(METHOD_NOT_ALLOWED, body, self._allow)
 
 
-def unknown_route(served: Iterable[str]) -> OpenEndpoint:
+def unknown_route(served: Iterable[str]) -> KeylessEndpoint:
     """Return what answers every path that is none, and names those that are.
 
     Args:
@@ -66,4 +66,4 @@ def unknown_route(served: Iterable[str]) -> OpenEndpoint:
     async def refuse(_: Exchange) -> None:
         raise Refused(reply)
 
-    return OpenEndpoint(refuse)
+    return KeylessEndpoint(refuse)

@@ -9,18 +9,18 @@ from casework.facade.endpoint import defect, new_request_id
 from casework.facade.exchange import Exchange, Refused, Send
 from casework.facade.presence import Receive
 
-OpenWork: TypeAlias = Callable[[Exchange], Awaitable[None]]
+KeylessWork: TypeAlias = Callable[[Exchange], Awaitable[None]]
 """Replies, or raises Refused."""
 
 
-class OpenEndpoint:
+class KeylessEndpoint:
     """An ASGI application for one such route; it reads no body and stands in no log.
 
     Args:
         work: What is done for a request.
     """
 
-    def __init__(self, work: OpenWork) -> None:
+    def __init__(self, work: KeylessWork) -> None:
         self._work = work
 
     async def __call__(self, scope: Mapping[str, Any], receive: Receive, send: Send) -> None:
