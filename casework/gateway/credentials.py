@@ -29,13 +29,13 @@ def credentials_for(
             variable, never its value.
     """
     return tuple(
-        _credential(name, position, environment.get(name, ""), provider.id)
+        _credential(name, position, environment.get(name, ""), provider_id=provider.id)
         for position, name in enumerate(provider.api_key_env, start=1)
     )
 
 
 @lru_cache(maxsize=CREDENTIALS_MAX)
-def _credential(name: str, position: int, value: str, provider_id: str) -> Credential:
+def _credential(name: str, position: int, value: str, *, provider_id: str) -> Credential:
     where = f'provider "{provider_id}"'
     secret = value.strip()
     if not secret:
