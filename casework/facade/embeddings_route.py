@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from casework.errors import InvalidRequest
 from casework.facade.chat_route import scope_of
 from casework.facade.disclosure import Disclosure
+from casework.facade.durable_calls import KEY_HEADER
 from casework.facade.endpoint import Visit
 from casework.facade.errors import reply_to_failed_round
 from casework.facade.exchange import Refused
@@ -34,6 +36,13 @@ class EmbeddingsRoute:
             CaseworkError: The request cannot be asked as it stands.
         """
         exchange, begun = visit.exchange, self._gateway.clock.monotonic()
+        if KEY_HEADER in exchange.headers:
+            raise InvalidRequest(
+                "vectors are not kept",
+                code="idempotency_unsupported",
+                where=KEY_HEADER.decode(),
+                remedy="send the request without the header",
+            )
         body = await exchange.body(self._gateway.config.serve.request_bytes_max)
         request = read_embedding_request(body)
         scope = scope_of(visit, request.privacy_profile)

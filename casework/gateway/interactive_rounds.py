@@ -194,13 +194,23 @@ class InteractiveRounds:
         assert isinstance(adapter, EmbeddingProvider), "the route holds none that cannot embed"
         return adapter
 
-    def objection(self, provider: ProviderConfig) -> RefusalReason | None:
-        """Say why a provider cannot be asked although it is eligible, if so."""
+    def complaint(self, provider: ProviderConfig) -> ConfigurationError | None:
+        """Return what keeps a provider from being asked as it is configured, if anything does."""
         try:
             self._desk.keys_of(provider)
-        except ConfigurationError:
-            return RefusalReason.MISSING_CREDENTIAL
+            self._adapter_of(provider)
+        except ConfigurationError as error:
+            return error
         return None
+
+    def objection(self, provider: ProviderConfig) -> RefusalReason | None:
+        """Say why a provider cannot be asked although it is eligible, if so."""
+        complaint = self.complaint(provider)
+        if complaint is None:
+            return None
+        if complaint.code == RefusalReason.MISSING_CREDENTIAL:
+            return RefusalReason.MISSING_CREDENTIAL
+        return RefusalReason.UNUSABLE
 
     def embedding_objection(self, provider: ProviderConfig) -> RefusalReason | None:
         """Say why a provider cannot be asked for vectors although it is eligible, if so."""

@@ -49,6 +49,8 @@ class RefusalReason(StrEnum):
     NOT_CAPABLE = "not_capable"
     """Its adapter cannot do this kind of call."""
     MISSING_CREDENTIAL = "missing_credential"
+    UNUSABLE = "unusable"
+    """A file that its adapter needs is missing or no such file."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,8 +58,20 @@ def serve(
         settings.host if host is None else host, settings.port if port is None else port
     )
     service = Service.open(workspace, address, os.environ)
-    service.run(lambda url: _announce(invocation, service, url))
+    service.run(
+        lambda url: _announce(invocation, service, url),
+        lambda count: _say_goodbye(invocation, count, settings.shutdown_seconds),
+    )
     return ExitCode.SUCCESS
+
+
+def _say_goodbye(invocation: Invocation, count: int, seconds: float) -> None:
+    """Tell what is waited for, where something is."""
+    if count:
+        requests = "1 request" if count == 1 else f"{count} requests"
+        invocation.terminal.note(
+            f"waiting for {requests}, {seconds:g} s at most; a second signal leaves at once"
+        )
 
 
 def _announce(invocation: Invocation, service: Service, url: str) -> None:
@@ -76,6 +88,8 @@ def _announce(invocation: Invocation, service: Service, url: str) -> None:
     excluded = excluded_sentence(verdicts)
     if excluded:
         terminal.note(excluded)
+    for warning in service.warnings():
+        terminal.warn(f"casework: {warning}")
     if terminal.as_json:
         terminal.document({"url": url, "pid": os.getpid()})
         terminal.flush()

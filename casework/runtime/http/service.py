@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -60,11 +60,24 @@ class Service:
             return "everybody on this machine may connect, there is no client key"
         return "clients need a key"
 
-    def run(self, announce: Callable[[str], None]) -> None:
+    def warnings(self) -> Iterator[str]:
+        """Yield, in a line each, what will not work as somebody may expect."""
+        workspace = self.workspace
+        for verdict in workspace.gateway.explain():
+            complaint = workspace.gateway.interactive.complaint(verdict.provider)
+            if verdict.eligible and complaint is not None:
+                yield f'provider "{verdict.provider.id}" cannot be asked: {complaint}'
+        if workspace.config.budget.bounded:
+            yield "[budget] holds for cases; what clients ask is neither counted nor stopped by it"
+        if not self.address.loopback:
+            yield "clients reach this address by plain HTTP; put TLS in front of it"
+
+    def run(self, on_start: Callable[[str], None], on_stop: Callable[[int], None]) -> None:
         """Serve until a signal asks to stop.
 
         Args:
-            announce: Told the address once clients can connect.
+            on_start: Told the address once clients can connect.
+            on_stop: Told how many requests are open when no more are taken.
 
         Raises:
             ConfigurationError: The address cannot be listened on.
@@ -74,12 +87,19 @@ class Service:
         url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
         log = open_request_log(self.workspace.project.runtime, self.workspace.clock)
         try:
-            run_on_fast_loop(lambda: self._serve(listening, log, on_start=lambda: announce(url)))
+            run_on_fast_loop(
+                lambda: self._serve(listening, log, on_start=lambda: on_start(url), on_stop=on_stop)
+            )
         finally:
             log.close()
 
     async def _serve(
-        self, listening: socket.socket, log: RequestLog, *, on_start: Callable[[], None]
+        self,
+        listening: socket.socket,
+        log: RequestLog,
+        *,
+        on_start: Callable[[], None],
+        on_stop: Callable[[int], None],
     ) -> None:
         gateway, settings = self.workspace.gateway, self.workspace.config.serve
         open_requests = OpenRequests(settings.connections_max)
@@ -91,11 +111,16 @@ class Service:
             clock=self.workspace.clock,
         )
         durable = PackagedCalls.open(self.workspace)
+
+        def stop() -> None:
+            open_requests.begin_shutdown(settings.shutdown_seconds)
+            on_stop(open_requests.count)
+
         server = HTTPServer(
             create_app(gateway, door, durable=durable),
             listening,
             on_start=on_start,
-            on_stop=lambda: open_requests.begin_shutdown(settings.shutdown_seconds),
+            on_stop=stop,
             stop_seconds=settings.shutdown_seconds,
         )
         gc.freeze()
