@@ -14,7 +14,7 @@ import errno
 import os
 import secrets
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -173,6 +173,32 @@ class Disk:
     def move(self, source: str, target: str) -> None:
         """Give a file another name on the same disk, in the place of whatever has it."""
         os.replace(source, target)
+
+
+def put_file(disk: Disk, path: str, parts: Iterable[bytes], *, mode: int | None = None) -> None:
+    """Put a file in place whole and durably; what was there keeps its bytes until then.
+
+    Args:
+        disk: The file system calls.
+        path: Absolute; its folder is there.
+        parts: What it holds.
+        mode: Its permissions; those of any new file by default.
+
+    Raises:
+        OSError: The disk refused.
+    """
+    folder = os.path.dirname(path)  # noqa: PTH120
+    draft = disk.begin(folder, named=True)
+    try:
+        if mode is not None and draft.path is not None:
+            os.chmod(draft.path, mode)  # noqa: PTH101
+        for part in parts:
+            disk.write(draft, part)
+        disk.sync(draft)
+        disk.replace(draft, path)
+    finally:
+        disk.discard(draft)
+    disk.sync_folder(folder)
 
 
 def refuse_special(path: str) -> None:

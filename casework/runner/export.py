@@ -10,7 +10,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Final
 
-from casework.checkpoints.disk import Disk, refuse_special
+from casework.checkpoints.disk import Disk, put_file, refuse_special
 from casework.checkpoints.records import OperationStatus
 from casework.checkpoints.reviews import Review
 from casework.checkpoints.timestamps import write_time
@@ -147,19 +147,17 @@ def write_lines(path: Path, lines: Iterable[bytes], *, disk: Disk | None = None)
     """
     disk = disk or Disk()
     target = os.path.realpath(path)
-    folder = os.path.dirname(target)  # noqa: PTH120 - the disk takes plain paths
     count = 0
+
+    def counted() -> Iterator[bytes]:
+        nonlocal count
+        for line in lines:
+            count += 1
+            yield line
+
     try:
         refuse_special(str(path))
-        draft = disk.begin(folder, named=True)
-        try:
-            for count, line in enumerate(lines, start=1):  # noqa: B007 - the last one is returned
-                disk.write(draft, line)
-            disk.sync(draft)
-            disk.replace(draft, target)
-        finally:
-            disk.discard(draft)
-        disk.sync_folder(folder)
+        put_file(disk, target, counted())
     except OSError as error:
         raise StorageError(
             f"the export could not be written: {error.strerror or type(error).__name__}",

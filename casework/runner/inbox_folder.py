@@ -12,7 +12,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Final
 
-from casework.checkpoints.disk import Disk
+from casework.checkpoints.disk import Disk, put_file
 from casework.checkpoints.folder_storage import storage_error
 from casework.checkpoints.names import safe_name
 from casework.checkpoints.timestamps import write_time
@@ -135,15 +135,7 @@ class InboxFolder:
             target.parent.parent.mkdir(parents=True, exist_ok=True)
             self._disk.make_folder(folder)
             self._disk.sync_folder(str(target.parent.parent.absolute()))
-        draft = self._disk.begin(folder, named=True)
-        try:
-            for part in parts:
-                self._disk.write(draft, part)
-            self._disk.sync(draft)
-            self._disk.replace(draft, str(target.absolute()))
-        finally:
-            self._disk.discard(draft)
-        self._disk.sync_folder(folder)
+        put_file(self._disk, str(target.absolute()), parts)
 
     def _moved(self, path: Path, target: Path) -> None:
         with suppress(FileNotFoundError):

@@ -12,7 +12,7 @@ from typing import Final
 
 from pydantic import ValidationError
 
-from casework.checkpoints.disk import Disk
+from casework.checkpoints.disk import Disk, put_file
 from casework.checkpoints.locks import FileLocks
 from casework.config.privacy_profile import PrivacyProfile
 from casework.errors import ConfigurationError, LockBusy, StorageError
@@ -169,18 +169,9 @@ class KeyRegister:
 
     def _write(self, file: KeyFile) -> None:
         """Put the file in place durably and at once, for its owner's eyes only."""
-        folder = str(self._folder)
+        path = str(self._folder / FILE_NAME)
         try:
-            draft = self._disk.begin(folder, named=True)
-            try:
-                assert draft.path is not None
-                Path(draft.path).chmod(FILE_MODE)
-                self._disk.write(draft, file.content())
-                self._disk.sync(draft)
-                self._disk.replace(draft, f"{folder}/{FILE_NAME}")
-            finally:
-                self._disk.discard(draft)
-            self._disk.sync_folder(folder)
+            put_file(self._disk, path, [file.content()], mode=FILE_MODE)
         except OSError as error:
             raise StorageError(
                 f"the client keys cannot be written ({error.strerror or type(error).__name__})",

@@ -15,7 +15,7 @@ from pathlib import Path
 from secrets import token_hex
 from typing import Final
 
-from casework.checkpoints.disk import Disk
+from casework.checkpoints.disk import Disk, put_file
 from casework.checkpoints.timestamps import read_time, write_time
 from casework.errors import StorageError
 from casework.runtime.line.work import WorkKey
@@ -155,14 +155,7 @@ class LineOrders:
             if not self._folder.is_dir():
                 self._folder.mkdir(parents=True, exist_ok=True)
                 self._disk.sync_folder(str(self._folder.parent.absolute()))
-            draft = self._disk.begin(folder, named=True)
-            try:
-                self._disk.write(draft, canonical(body))
-                self._disk.sync(draft)
-                self._disk.replace(draft, f"{folder}/{name}")
-            finally:
-                self._disk.discard(draft)
-            self._disk.sync_folder(folder)
+            put_file(self._disk, f"{folder}/{name}", [canonical(body)])
         except OSError as error:
             raise _refused() from error
 
