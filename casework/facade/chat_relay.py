@@ -65,9 +65,11 @@ async def relay(
 async def _pass_on(stream: ChatStream, exchange: Exchange, heartbeat: Heartbeat) -> None:
     async for piece in stream.pieces():
         heartbeat.sending = True
-        await exchange.piece(piece)
+        if stream.finished:
+            await exchange.end(piece)
+        else:
+            await exchange.piece(piece)
         heartbeat.sent()
-    await exchange.end()
 
 
 class Heartbeat:
@@ -114,6 +116,7 @@ class Heartbeat:
                 self._visit.presence.end(Ended.CLIENT_STALLED)
         elif silence >= self._seconds:
             self._comment = self._loop.create_task(self._say())
+            self._comment.add_done_callback(self._said)
         wait = self._seconds - silence if silence < self._seconds else self._seconds
         self._timer = self._loop.call_later(wait, self._beat)
 
@@ -122,3 +125,9 @@ class Heartbeat:
             await self._exchange.begin_events([])
         await self._exchange.piece(COMMENT)
         self._last = self._loop.time()
+
+    def _said(self, comment: asyncio.Task[None]) -> None:
+        """End a reply that cannot be sent."""
+        failed = not comment.cancelled() and comment.exception() is not None
+        if failed and self._visit.presence is not None:
+            self._visit.presence.end(Ended.CLIENT_LEFT)

@@ -223,8 +223,7 @@ async def _tell(exchange: Exchange, refusal: ErrorReply) -> None:
         return
     try:
         async with asyncio.timeout(LAST_WORD_SECONDS):
-            await exchange.piece(refusal.event(exchange.request_id))
-            await exchange.end()
+            await exchange.end(refusal.event(exchange.request_id))
     except TimeoutError:
         raise ClientGone(Ended.CLIENT_STALLED) from None
 

@@ -146,9 +146,9 @@ class Exchange:
         """Send a piece of a stream; waits while the client takes nothing."""
         await self.send({"type": "http.response.body", "body": piece, "more_body": True})
 
-    async def end(self) -> None:
-        """End a stream."""
-        await self.send({"type": "http.response.body", "body": b""})
+    async def end(self, piece: bytes) -> None:
+        """End a stream with its last piece."""
+        await self.send({"type": "http.response.body", "body": piece})
 
     def hang_up(self) -> None:
         """End the connection, whatever of the reply the client has not taken yet."""
