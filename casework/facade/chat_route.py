@@ -71,6 +71,7 @@ class ChatRoute:
         if key is not None:
             await self._kept(visit, request, scope=scope, key=key, begun=begun)
             return
+        visit.told.policy = self._gateway.interactive.route(request.model, scope).policy
         visit.told.model = request.model
         if request.stream:
             await relay(visit, self._gateway, request, scope=scope, disclosure=self._disclosure)

@@ -42,7 +42,7 @@ class Disclosure:
             total_ms = (self._clock.monotonic() - begun) * 1000
             headers += [
                 *_who(served.provider, served.model),
-                (b"x-casework-attempts", b"%d" % (len(answered.attempts) + 1)),
+                (b"x-casework-attempts", b"%d" % (sum(a.made for a in answered.attempts) + 1)),
                 (b"x-casework-upstream-ms", b"%d" % upstream_ms),
                 (b"x-casework-overhead-ms", b"%d" % max(total_ms - upstream_ms, 0)),
             ]

@@ -47,6 +47,8 @@ class EmbeddingsRoute:
         request = read_embedding_request(body)
         scope = scope_of(visit, request.privacy_profile)
         visit.told.model = request.model
+        route = self._gateway.interactive.route(request.model, scope, embeddings=True)
+        visit.told.policy = route.policy
         visit.watched_by(self._open_requests)
         walked = await self._gateway.embed(request, scope, client=visit.client.label)
         visit.told.take(walked)

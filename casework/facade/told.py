@@ -33,18 +33,19 @@ class Told:
     """Whether a round was."""
     served: Served | None = None
     """The call that answered, or ended the round."""
-    attempts: tuple[Attempt, ...] = ()
-    """Calls that failed before it."""
+    answered: bool = False
+    failed: tuple[Attempt, ...] = ()
+    """Calls that failed, the one that ended the round too."""
     usage: Usage | None = None
     cost: Cost | None = None
 
     def take(self, walked: Walked[A]) -> None:
         """Take over what a round came to."""
-        self.walked, self.attempts = True, walked.attempts
+        self.walked, self.failed = True, walked.attempts
         if isinstance(walked, Answered):
-            self.served = walked.served
+            self.served, self.answered = walked.served, True
         elif isinstance(walked, RoundErred):
-            self.served = walked.final.served
+            self.served, self.failed = walked.final.served, (*walked.attempts, walked.final)
         if self.served is not None:
             self.usage, self.cost = self.served.usage, self.served.cost
 
@@ -60,7 +61,9 @@ class Told:
     ) -> RequestLine:
         """Return the request's line."""
         served, usage = self.served, self.usage
-        calls = [attempt.served for attempt in self.attempts] + ([served] if served else [])
+        calls = [attempt.served for attempt in self.failed if attempt.made]
+        if served is not None and self.answered:
+            calls.append(served)
         return RequestLine(
             request_id=request_id,
             at=at,
@@ -76,7 +79,7 @@ class Told:
             code=self.gone.value if self.gone else code,
             attempts=len(calls),
             failures=tuple(
-                FailedAttempt(a.served.provider, a.kind.value, a.http_status) for a in self.attempts
+                FailedAttempt(a.served.provider, a.kind.value, a.http_status) for a in self.failed
             ),
             upstream_ms=sum(call.elapsed_ms for call in calls) if calls else None,
             stream=self.stream,

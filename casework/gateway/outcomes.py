@@ -44,6 +44,11 @@ class Attempt:
     schema_pointer: str | None = None
     """JSON Pointer into the schema (never into the answer) of the rule that was broken."""
 
+    @property
+    def made(self) -> bool:
+        """Tell whether there was a call at all; a limit may have forbidden it."""
+        return self.served.sent or self.kind is not FailureKind.LIMIT_REACHED
+
 
 @dataclass(frozen=True, slots=True)
 class Validator:

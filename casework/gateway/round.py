@@ -50,7 +50,7 @@ class _Failed:
     @property
     def is_limit(self) -> bool:
         """Tell whether nobody was asked, because of a limit of calls."""
-        return self.attempt.kind is FailureKind.LIMIT_REACHED and not self.attempt.served.sent
+        return not self.attempt.made
 
 
 _Visit: TypeAlias = _Answered[A] | _Failed
