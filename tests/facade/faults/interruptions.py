@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable, Coroutine, Generator, Mapping
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -31,27 +32,35 @@ from casework.runtime.line.line_state import LineState
 from casework.runtime.run.disk_threads import DiskThreads
 from tests.facade.faults.stage import CHAT, EMBEDDINGS
 from tests.simulation.virtual_loop import VirtualClock, VirtualLoop
+from tests.support.fault_upstream.server import FaultUpstream
 from tests.support.key_files import key_entry, key_file
 
 PROVIDERS: Final = ("near", "far")
-SETTINGS: Final = """
+SERVED: Final = """
 [interactive]
 max_retries = 2
 keepalive_seconds = 1.0
 first_keepalive_seconds = 2.0
 [breaker]
 failures = 3
-""" + "".join(
-    f'[[providers]]\nid = "{name}"\nadapter = "played"\nmodel = "echo"\nbase_url = "http://127.0.0.1:9/v1"\n'
-    "limits = { max_concurrency = 1 }\n"
-    for name in PROVIDERS
-)
+"""
+PLAYED: Final = """
+[[providers]]
+id = "{id}"
+adapter = "{adapter}"
+model = "echo"
+base_url = "{url}"
+limits = {{ max_concurrency = 1 }}
+"""
+NOWHERE: Final = "http://127.0.0.1:9/v1"
 KEY: Final = b"Bearer cw-web"
 LATER_SECONDS: Final = 30.0
 """By then everything has ended that was cut short."""
 
 Cut = Callable[["Scene"], None]
 """What happens to a request in the middle."""
+Asking = Callable[["Scene"], Coroutine[Any, Any, None]]
+"""A request."""
 
 
 class BrokenError(Exception):
@@ -91,9 +100,12 @@ class Scene:
     """One request, whatever it is made of, in a service of its own."""
 
     steps: Mapping[str, tuple[Step, ...]]
+    """What each provider plays, where none is a server."""
     clock: VirtualClock
     folder: Path
-    kept: bool
+    kept: bool = False
+    urls: Mapping[str, str] = field(default_factory=dict)
+    """Where the providers are, if they are servers."""
     left: asyncio.Event = field(default_factory=asyncio.Event)
     sent: list[Mapping[str, Any]] = field(default_factory=list)
     lines: list[RequestLine] = field(default_factory=list)
@@ -112,11 +124,16 @@ class Scene:
     endpoints: dict[str, Endpoint] = field(init=False)
 
     def __post_init__(self) -> None:
-        config = GatewayConfig.parse(SETTINGS)
+        adapter = "openai_compatible" if self.urls else "played"
+        entries = [
+            PLAYED.format(id=name, adapter=adapter, url=self.urls.get(name, NOWHERE))
+            for name in PROVIDERS
+        ]
+        config = GatewayConfig.parse(SERVED + "".join(entries))
         self.state = LineState(None)
         self.gate = LineGate(self.state, self.clock)
-        for name in PROVIDERS:
-            self.providers[name] = ScriptedProvider(self.steps[name], clock=self.clock)
+        for name, steps in self.steps.items():
+            self.providers[name] = ScriptedProvider(steps, clock=self.clock)
         self.gateway = LLMGateway(
             config,
             adapters={"played": lambda entry: self.providers[entry.id]},
@@ -197,39 +214,84 @@ class Scene:
         return len(self.sent) > 1 and not self.sent[-1].get("more_body")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Interruption:
+    """What is done to a request, and when."""
+
+    cut: Cut | None = None
+    at: int = 0
+    """At which await, counted over all tasks from 1."""
+    send_breaks_at: int | None = None
+    """Which piece of the reply, from 0, meets a broken connection."""
+
+
+UNDISTURBED: Final = Interruption()
+
+
 def play(
     scene: Callable[[VirtualClock], Scene],
-    asking: Callable[[Scene], Coroutine[Any, Any, None]],
-    *,
-    cut: Cut | None = None,
-    at: int = 0,
-    send_breaks_at: int | None = None,
+    asking: Asking,
+    interruption: Interruption = UNDISTURBED,
 ) -> Scene:
-    """Play a request to its end, cut short when anything waits for the so-many-th time.
+    """Play a request to its end, and look that nothing is left behind.
 
     Args:
         scene: Makes the service; a call to its last provider is a probe.
         asking: The request.
-        cut: What is done to it; None lets it be.
-        at: At which await, counted over all tasks from 1.
-        send_breaks_at: Which piece of the reply, from 0, meets a broken connection.
+        interruption: What happens to it.
     """
     clock = VirtualClock()
     loop = VirtualLoop(clock)
-    played = scene(clock)
-    played.send_breaks_at = send_breaks_at
+
+    async def main() -> Scene:
+        played = scene(clock)
+        await _played(played, asking, interruption)
+        assert {asyncio.current_task()} == asyncio.all_tasks()
+        return played
+
+    with closing(loop):
+        return loop.run_until_complete(main())
+
+
+def play_over_http(
+    folder: Path, faults: str, asking: Asking, interruption: Interruption = UNDISTURBED
+) -> Scene:
+    """Play a request to its end before a server that fails, and look that no socket is left."""
+    clock = VirtualClock()
+    loop = VirtualLoop(clock)
+
+    async def main() -> Scene:
+        async with FaultUpstream() as near, FaultUpstream() as far:
+            near.queue(*faults.split(","))
+            urls = {"near": near.base_url, "far": far.base_url}
+            played = Scene({}, clock, folder, urls=urls)
+            await _played(played, asking, interruption)
+            assert (0, 0) == (near.active, far.active)
+            await played.gateway.aclose()
+            for upstream in (near, far):
+                await upstream.until(lambda one: one.open_connections == 0)
+        assert {asyncio.current_task()} == asyncio.all_tasks()
+        return played
+
+    with closing(loop):
+        return loop.run_until_complete(main())
+
+
+async def _played(played: Scene, asking: Asking, interruption: Interruption) -> None:
+    loop = asyncio.get_running_loop()
+    played.send_breaks_at = interruption.send_breaks_at
 
     def at_await() -> None:
         played.awaits += 1
-        if played.awaits == at and cut is not None:
-            cut(played)
+        if played.awaits == interruption.at and interruption.cut is not None:
+            interruption.cut(played)
 
     def watched(
         loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, Any], **named: Any
     ) -> asyncio.Task[Any]:
         return asyncio.Task(_Watched(work, at_await), loop=loop, **named)
 
-    async def main() -> None:
+    with closing(played.state):
         _let_rest(played, PROVIDERS[-1])
         loop.set_task_factory(watched)  # type: ignore[arg-type]
         played.task = asyncio.ensure_future(asking(played))
@@ -240,13 +302,6 @@ def play(
         loop.set_task_factory(None)
         await asyncio.sleep(LATER_SECONDS)
         await _look(played)
-
-    try:
-        loop.run_until_complete(main())
-    finally:
-        loop.close()
-        played.state.close()
-    return played
 
 
 def _let_rest(played: Scene, name: str) -> None:
@@ -259,7 +314,7 @@ def _let_rest(played: Scene, name: str) -> None:
 
 
 async def _look(played: Scene) -> None:
-    """Find every place free, every stream closed, every task ended, and one line in the log."""
+    """Find every place free, every stream closed, and one line in the log."""
     assert 0 == played.open_requests.count
     assert set() == played.open_requests._present
     client = played.keys.identify(KEY)
@@ -274,7 +329,6 @@ async def _look(played: Scene) -> None:
     assert ({}, 0) == (batcher._waiting, batcher._inputs_waiting)
     opened = [stream for one in played.providers.values() for stream in one.streams]
     assert [] == [stream for stream in opened if not stream.closed]
-    assert {asyncio.current_task()} == asyncio.all_tasks()
     assert 1 == len(played.lines)
     starts = [message for message in played.sent if message["type"] == "http.response.start"]
     assert starts == played.sent[:1]

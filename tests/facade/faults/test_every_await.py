@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import pytest
 
@@ -23,12 +23,15 @@ from casework.gateway.providers.scripted import (
 )
 from tests.facade.faults.interruptions import (
     CUTS,
+    Asking,
     Cut,
+    Interruption,
     Scene,
     cancelled,
     client_left,
     free_to_probe,
     play,
+    play_over_http,
     stalled,
 )
 from tests.facade.faults.stage import CHAT, EMBEDDINGS
@@ -63,8 +66,6 @@ STREAM: Final = Delay(
     ),
 )
 SILENT: Final = Events((chunk(content="a"), Silence()))
-
-Asking = Callable[[Scene], Coroutine[Any, Any, None]]
 
 
 def asks(path: str, body: Mapping[str, object], **headers: str) -> Asking:
@@ -118,7 +119,7 @@ def test_cut_short_at_every_await_nothing_is_left_behind(
     asking = ROUTES[route][-1]
     for at in range(1, AWAITS_MAX):
         (folder := tmp_path / str(at)).mkdir()
-        played = play(scene_of(route, folder), asking, cut=cut, at=at)
+        played = play(scene_of(route, folder), asking, Interruption(cut=cut, at=at))
         assert free_to_probe(played, "far") or route == "nobody answers", at
         assert_sound(played, cut)
         if played.awaits < at:
@@ -135,7 +136,7 @@ def test_a_connection_that_breaks_at_any_piece_leaves_nothing_behind(
     asking = ROUTES[route][-1]
     for at in range(AWAITS_MAX):
         (folder := tmp_path / str(at)).mkdir()
-        played = play(scene_of(route, folder), asking, send_breaks_at=at)
+        played = play(scene_of(route, folder), asking, Interruption(send_breaks_at=at))
         assert free_to_probe(played, "far") or route == "nobody answers", at
         if played.whole:
             break
@@ -158,3 +159,20 @@ def test_nothing_is_left_behind_by_what_nobody_disturbs(tmp_path: Path) -> None:
         "a kept answer": (200, None, 4),
         "nobody answers": (502, "http_5xx", 4),
     } == ends
+
+
+@pytest.mark.parametrize("cut", CUTS.values(), ids=list(CUTS))
+@pytest.mark.parametrize("stream", [True, False])
+@pytest.mark.parametrize("faults", ["503,503,503", "hang=3", "reset,close,429", "wait=1"])
+def test_cut_short_over_http_no_socket_is_left(
+    tmp_path: Path, faults: str, cut: Cut, *, stream: bool
+) -> None:
+    """Upstream no reply is under way, and after the end of the gateway no connection is open."""
+    asking = asks(CHAT, {**HELLO, "stream": stream})
+    for at in range(1, AWAITS_MAX):
+        (folder := tmp_path / str(at)).mkdir()
+        played = play_over_http(folder, faults, asking, Interruption(cut=cut, at=at))
+        assert_sound(played, cut)
+        if played.awaits < at:
+            break
+    assert 10 < at < AWAITS_MAX
