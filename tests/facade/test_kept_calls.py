@@ -46,6 +46,14 @@ async def test_the_same_key_gets_the_same_bytes_and_is_told_so(tmp_path: Path) -
     assert (409, "idempotency_conflict") == (other.status, other.code)
 
 
+async def test_a_kept_call_has_a_connection_of_its_own(tmp_path: Path) -> None:
+    """What is recorded may not come over a connection that has served somebody else."""
+    kept = Kept(tmp_path)
+    async with facade(NOBODY, tmp_path, durable=kept.calls) as served:
+        await served.chat(KEY)
+    assert [True] == [call.alone for call in kept.provider.calls]
+
+
 async def test_two_at_once_get_one_reply_and_one_word_to_come_back(tmp_path: Path) -> None:
     """The one that is told to come back is told when."""
     answers = asyncio.Event()

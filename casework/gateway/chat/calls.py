@@ -20,6 +20,8 @@ class ChatCall:
     """The client's request, by member: each value is JSON, byte for byte as it came. Without
     ``model``, ``stream`` and ``stream_options``, and without what is ours alone."""
     stream: bool = False
+    alone: bool = False
+    """Whether the call gets a connection that serves no other one: its answer will be recorded."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

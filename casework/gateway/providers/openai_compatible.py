@@ -30,8 +30,8 @@ _STREAM: Final = b'"stream":true,"stream_options":{"include_usage":true}'
 class OpenAICompatibleProvider:
     """Makes one request to ``{base_url}`` a call.
 
-    A durable round's call (``complete``) has a connection of its own; all others share those that
-    are kept.
+    A call whose answer is recorded has a connection of its own; all others share those that are
+    kept.
 
     Args:
         config: Formats and limits of the target.
@@ -135,7 +135,11 @@ class OpenAICompatibleProvider:
         if call.stream:
             members.append(_STREAM)
         return HTTPRequest(
-            self._url, self._body(members), credential, self._config.response_bytes_max
+            self._url,
+            self._body(members),
+            credential,
+            self._config.response_bytes_max,
+            alone=call.alone,
         )
 
     def _body(self, members: list[bytes]) -> bytes:

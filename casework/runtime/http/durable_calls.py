@@ -220,7 +220,12 @@ class PackagedCalls:
         package_id, known = await self._in_thread(lambda: self._look(call))
         if known is not None:
             return _reply(known, None)
-        plan = replace(self._rounds.chat_plan(call.request, call.scope), deadline=call.deadline)
+        plan = self._rounds.chat_plan(call.request, call.scope)
+        plan = replace(
+            plan,
+            targets=tuple(replace(t, call=replace(t.call, alone=True)) for t in plan.targets),
+            deadline=call.deadline,
+        )
         if package_id is None or not self._proved:
             package_id = await self._in_thread(lambda: self._begin(call.case_id))
         round_ = _Round(self._rounds, plan, call.request)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -192,8 +193,10 @@ async def test_a_durable_call_shares_its_connection_with_nobody() -> None:
         assert 3 == server.connections
         await target.chat(chatting, credential=None, deadline=within(20))
         assert 3 == server.connections
+        await target.chat(replace(chatting, alone=True), credential=None, deadline=within(20))
+        assert 4 == server.connections
         await target.aclose()
-    assert [None, None, "close", "close", None] == [
+    assert [None, None, "close", "close", None, "close"] == [
         heard.headers.get("connection") for heard in server.heard
     ]
     assert "m" == json.loads(server.heard[2].body)["model"]
