@@ -6,6 +6,7 @@ import json
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from itertools import cycle, product
 from pathlib import Path
 from typing import Any, Final
 
@@ -275,13 +276,23 @@ HEADERS: Final = (
 """Headers by which servers, proxies and gateways are told of one."""
 
 
+ADDRESSES: Final = (
+    "http://127.0.0.1:{port}",
+    "http://2130706433:{port}",
+    "http://[::ffff:127.0.0.1]:{port}",
+    "http://169.254.169.254/latest/meta-data",
+    "https://smuggled.example/v1",
+)
+"""Some lead to a server that listens here."""
+
+
 def smuggled_bodies(address: str) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield requests that name an address wherever a body can."""
     whole, stream, vectors = ((path, dict(members)) for path, members in VARIANTS.values())
-    for member in MEMBERS:
-        for value in (address, [address], {"api_base": address, "url": address}):
-            for path, members in (whole, stream, vectors):
-                yield path, {**members, member: value}
+    values = (address, [address], {"api_base": address, "url": address})
+    in_turn = cycle((whole, stream, vectors, whole))
+    for (member, value), (path, members) in zip(product(MEMBERS, values), in_turn, strict=False):
+        yield path, {**members, member: value}
     part = {"type": "image_url", "image_url": {"url": f"{address}/a.png", "detail": "low"}}
     file = {"type": "file", "file": {"file_url": f"{address}/a.pdf"}}
     yield whole[0], {"messages": [{"role": "user", "content": [part, file]}]}
@@ -328,13 +339,13 @@ async def test_no_request_names_its_own_destination(
 ) -> None:
     """An address in a body, at any depth, in a header, the Host or the target is never turned to.
 
-    One of them is a server that listens, whose connections are counted.
+    Some of them are those of a server that listens, whose connections are counted.
     """
     bait = RawServer([answer()])
     async with bait, watched(tmp_path / "project", profile, loop) as seen:
         since = len(seen.service.seen())
-        for address in (f"http://127.0.0.1:{bait.port}", "https://smuggled.example/v1"):
-            for request in smuggled_requests(address, "here/echo", way):
+        for form in ADDRESSES:
+            for request in smuggled_requests(form.format(port=bait.port), "here/echo", way):
                 reply, _ = await seen.sent(request)
                 assert reply.status < 500, (request, reply.content)
         after = seen.service.seen(since)
