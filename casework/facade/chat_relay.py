@@ -64,7 +64,7 @@ async def relay(
 
 async def _pass_on(stream: ChatStream, exchange: Exchange, heartbeat: Heartbeat) -> None:
     async for piece in stream.pieces():
-        heartbeat.sending = True
+        heartbeat.sending()
         if stream.finished:
             await exchange.end(piece)
         else:
@@ -84,21 +84,25 @@ class Heartbeat:
         self._visit = visit
         self._exchange = visit.exchange
         self._seconds = config.keepalive_seconds
+        self._patience_seconds = config.first_keepalive_seconds
+        """How long the silence may be now: longer, as long as nothing was sent."""
         self._stall_seconds = config.idle_seconds
         self._loop = asyncio.get_running_loop()
         self._last = self._loop.time()
+        self._sending_since: float | None = None
         self._comment: asyncio.Task[None] | None = None
-        self._timer = self._loop.call_later(config.first_keepalive_seconds, self._beat)
-        self.sending = False
-        """Whether a piece is being sent right now."""
-        self._begun = False
+        self._timer = self._loop.call_later(self._patience_seconds, self._beat)
+
+    def sending(self) -> None:
+        """Take note that a piece is offered to the client."""
+        self._sending_since = self._loop.time()
 
     def sent(self) -> None:
         """Take note that a piece was taken by the client."""
-        self.sending = False
+        self._sending_since = None
         self._last = self._loop.time()
-        if not self._begun:  # the wait for the first piece was a longer one
-            self._begun = True
+        if self._patience_seconds != self._seconds:
+            self._patience_seconds = self._seconds
             self._timer.cancel()
             self._timer = self._loop.call_later(self._seconds, self._beat)
 
@@ -109,22 +113,24 @@ class Heartbeat:
             self._comment.cancel()
 
     def _beat(self) -> None:
-        silence = self._loop.time() - self._last
-        commenting = self._comment is not None and not self._comment.done()
-        if self.sending or commenting:
-            if silence >= self._stall_seconds and self._visit.presence is not None:
+        now, wait = self._loop.time(), self._seconds
+        if self._sending_since is not None:
+            stalled = now - self._sending_since >= self._stall_seconds
+            if stalled and self._visit.presence is not None:
                 self._visit.presence.end(Ended.CLIENT_STALLED)
-        elif silence >= self._seconds:
+        elif now - self._last >= self._patience_seconds:
             self._comment = self._loop.create_task(self._say())
             self._comment.add_done_callback(self._said)
-        wait = self._seconds - silence if silence < self._seconds else self._seconds
+        else:
+            wait = self._last + self._patience_seconds - now
         self._timer = self._loop.call_later(wait, self._beat)
 
     async def _say(self) -> None:
+        self.sending()
         if not self._exchange.begun:
             await self._exchange.begin_events([])
         await self._exchange.piece(COMMENT)
-        self._last = self._loop.time()
+        self.sent()
 
     def _said(self, comment: asyncio.Task[None]) -> None:
         """End a reply that cannot be sent."""
