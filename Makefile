@@ -24,6 +24,8 @@ bench: $(VENV)/installed
 	$(BIN)/python bench/store.py --quick
 	$(BIN)/python bench/durable.py --quick
 	$(BIN)/python -m bench.line --quick
+	$(BIN)/python -m bench.gateway --quick
+	$(BIN)/python -m bench.soak --requests 20000 --disk-outage 20 --around 10
 
 lock:
 	uv export --format requirements-txt --no-emit-project --extra local-model --extra parquet \
