@@ -67,6 +67,10 @@ class Stage:
         self.clients.append(Wired(*opened))
         return self.clients[-1]
 
+    async def called(self, calls: int) -> None:
+        """Wait until the upstream that is asked first was asked so often."""
+        await self.near.until(lambda upstream: upstream.calls >= calls)
+
     async def opened(self, requests: int) -> None:
         """Wait until so many requests are open."""
         async with asyncio.timeout(WAIT_SECONDS):
