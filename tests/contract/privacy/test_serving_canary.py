@@ -228,7 +228,7 @@ def test_no_server_is_sent_more_than_its_request(aftermath: Aftermath) -> None:
 
 FIELDS: Final = {
     *(b"host", b"accept", b"accept-encoding", b"user-agent", b"authorization"),
-    *(b"content-type", b"content-length"),
+    *(b"content-type", b"content-length", b"connection"),
 }
 """All headers that a server is ever sent."""
 
