@@ -13,6 +13,7 @@ from casework.gateway.clock import ManualClock
 from tests.facade.faults.stage import CHAT, EMBEDDINGS, QUICK, Stage, asking, stage
 from tests.facade.serving import Told
 
+AT_ONCE = QUICK + "[embeddings]\nwindow_seconds = 0.0\n"
 BREAKER = "[breaker]\nfailures = 1\nopen_seconds = 60.0\n"
 KEYS = 'api_key_env = ["ONE", "TWO", "THREE"]\n'
 ENVIRON = {"ONE": "sk-one", "TWO": "sk-two", "THREE": "sk-three"}
@@ -37,7 +38,7 @@ async def asked(staged: Stage, what: str = "whole") -> Told:
 async def test_a_status_leads_to_the_next_one_or_to_the_client(tmp_path: Path, what: str) -> None:
     """Each provider is asked once; a retryable status of whatever number is none for the client."""
     clock = ManualClock()
-    async with stage(tmp_path, many=2, clock=clock) as staged:
+    async with stage(tmp_path, AT_ONCE, many=2, clock=clock) as staged:
         for status in (*ELSEWHERE, *NOWHERE_ELSE):
             for upstream in staged.upstreams:
                 upstream.forget()
@@ -134,7 +135,7 @@ async def test_a_rest_that_did_not_help_is_longer_the_next_time(tmp_path: Path, 
 async def test_of_two_hundred_that_wait_one_is_the_probe(tmp_path: Path, what: str) -> None:
     """The others are passed over, or told to come back, until it has reported."""
     clock = ManualClock()
-    settings = QUICK + BREAKER + "[embeddings]\nwindow_seconds = 0.0\n"
+    settings = AT_ONCE + BREAKER
     async with stage(tmp_path, settings, clock=clock) as staged:
         staged.near.queue("503")
         assert 502 == (await asked(staged, what)).status
@@ -172,8 +173,7 @@ async def test_a_server_that_fails_at_once_does_not_attract_everybody(
     tmp_path: Path, what: str
 ) -> None:
     """Five calls in a row find it out, then nobody is sent there."""
-    settings = QUICK + "[embeddings]\nwindow_seconds = 0.0\n"
-    async with stage(tmp_path, settings, many=2) as staged:
+    async with stage(tmp_path, AT_ONCE, many=2) as staged:
         staged.near.queue(*["503"] * 1000)
         replies = [await asked(staged, what) for _ in range(50)]
         assert {200} == {reply.status for reply in replies}
@@ -225,7 +225,7 @@ async def test_a_connection_gone_stale_costs_neither_an_error_nor_a_call(
     tmp_path: Path, what: str
 ) -> None:
     """A server that closes what it had promised to keep is asked over a new connection, once."""
-    async with stage(tmp_path) as staged:
+    async with stage(tmp_path, AT_ONCE) as staged:
         for number in range(1, 6):
             staged.near.queue("close-idle")
             assert 200 == (await asked(staged, what)).status
@@ -239,7 +239,7 @@ async def test_a_request_that_was_read_is_not_sent_again_in_silence(
     tmp_path: Path, fault: str, what: str
 ) -> None:
     """Beneath the round nothing is repeated; what the round repeats is counted and told."""
-    async with stage(tmp_path) as staged:
+    async with stage(tmp_path, AT_ONCE) as staged:
         await asked(staged, what)
         staged.near.queue(fault)
         reply = await asked(staged, what)
