@@ -71,8 +71,8 @@ class ChatRoute:
         if key is not None:
             await self._kept(visit, request, scope=scope, key=key, begun=begun)
             return
-        visit.told.policy = self._gateway.interactive.route(request.model, scope).policy
-        visit.told.model = request.model
+        route = self._gateway.interactive.route(request.model, scope)
+        visit.told.model, visit.told.policy = route.asked_for, route.policy
         if request.stream:
             await relay(visit, self._gateway, request, scope=scope, disclosure=self._disclosure)
             return

@@ -46,9 +46,8 @@ class EmbeddingsRoute:
         body = await exchange.body(self._gateway.config.serve.request_bytes_max)
         request = read_embedding_request(body)
         scope = scope_of(visit, request.privacy_profile)
-        visit.told.model = request.model
         route = self._gateway.interactive.route(request.model, scope, embeddings=True)
-        visit.told.policy = route.policy
+        visit.told.model, visit.told.policy = route.asked_for, route.policy
         visit.watched_by(self._open_requests)
         walked = await self._gateway.embed(request, scope, client=visit.client.label)
         visit.told.take(walked)

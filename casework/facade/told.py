@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final, TypeVar
+from typing import TypeVar
 
 from casework.facade.presence import Ended
 from casework.facade.request_line import FailedAttempt, RequestLine
@@ -13,24 +13,17 @@ from casework.gateway.outcomes import Answered, Attempt, RoundErred, Served, Wal
 
 A = TypeVar("A")
 
-_UNDERSTOOD: Final = frozenset({None, "model_not_allowed", "privacy_profile"})
-"""Codes of requests whose model was found to be one, though no round was walked. Of every other
-request what stands in the model's place may be any text, a key or a prompt, and is not kept."""
-
-
 @dataclass(slots=True)
 class Told:
     """Grows while a request is served; unknown is None."""
 
     client: str | None = None
     model: str | None = None
-    """As the client asked for it."""
+    """As the client asked for it, once it was found to be one: before, it may be any text."""
     stream: bool = False
     gone: Ended | None = None
     """Why nobody was left to reply to, if so."""
     policy: str | None = None
-    walked: bool = False
-    """Whether a round was."""
     served: Served | None = None
     """The call that answered, or ended the round."""
     answered: bool = False
@@ -41,7 +34,7 @@ class Told:
 
     def take(self, walked: Walked[A]) -> None:
         """Take over what a round came to."""
-        self.walked, self.failed = True, walked.attempts
+        self.failed = walked.attempts
         if isinstance(walked, Answered):
             self.served, self.answered = walked.served, True
         elif isinstance(walked, RoundErred):
@@ -71,7 +64,7 @@ class Told:
             route=route,
             status=status,
             elapsed_ms=elapsed_ms,
-            asked_model=self.model if self.walked or code in _UNDERSTOOD else None,
+            asked_model=self.model,
             provider=served.provider if served else None,
             provider_class=served.provider_class if served else None,
             model=served.model if served else None,

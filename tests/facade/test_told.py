@@ -1,40 +1,35 @@
-"""What is kept of a request: nothing that its client wrote where a model's name should stand."""
+"""A request's line names the model only once it was found to be one."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from casework.facade.told import Told
-from casework.gateway.clock import MANUAL_START
-from casework.gateway.outcomes import RoundUnavailable
+from tests.facade.serving import facade, provider
+
+SETTINGS = provider("near", "http://127.0.0.1:9/v1") + "[interactive]\nmax_retries = 0\n"
 
 
-def asked_model(told: Told, code: str | None) -> str | None:
-    """Return what the request's line says of the model that was asked for."""
-    line = told.line(
-        request_id="r", at=MANUAL_START, route="/", status=400, code=code, elapsed_ms=1.0
-    )
-    return line.asked_model
-
-
-@pytest.mark.parametrize("code", [None, "privacy_profile", "model_not_allowed"])
-def test_a_model_that_was_understood_is_named(code: str | None) -> None:
-    """An answer has one, and a refusal that is about one."""
-    assert "near/echo" == asked_model(Told(model="near/echo"), code)
-
-
-@pytest.mark.parametrize("code", ["model_not_found", "invalid_header", "overloaded", "unknown"])
-def test_what_may_be_any_text_is_not_kept(code: str) -> None:
-    """Somebody may have put a prompt or a key in the model's place."""
-    assert None is asked_model(Told(model="my secret"), code)
-
-
-def test_a_round_that_was_walked_had_a_model() -> None:
-    """However it ended."""
-    told = Told(model="near/echo")
-    told.take(
-        RoundUnavailable(
-            started_at=MANUAL_START, elapsed_ms=1, attempts=(), retry_after_seconds=None
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/embeddings"])
+async def test_what_may_be_any_text_is_not_kept(tmp_path: Path, path: str) -> None:
+    """What a client writes in the model's place may be a key or a prompt."""
+    asked = {"messages": [{"role": "user", "content": "x"}], "input": "x"}
+    async with facade(SETTINGS, tmp_path) as served:
+        await served.post(path, {**asked, "model": "my secret"})
+        await served.post(
+            path, {**asked, "model": "near/auto"}, {"X-Casework-Deadline-Seconds": "x"}
         )
-    )
-    assert "near/echo" == asked_model(told, "unavailable")
+        await served.post(path, {**asked, "model": "near/auto"})
+    assert [None, None, "near/auto"] == [line.asked_model for line in served.lines]
+    assert [None, None, "interactive_strict"] == [line.policy for line in served.lines]
+
+
+async def test_every_call_that_failed_is_told(tmp_path: Path) -> None:
+    """The one that ended the round too, with its kind."""
+    settings = provider("one", "http://127.0.0.1:9/v1") + SETTINGS
+    async with facade(settings, tmp_path) as served:
+        await served.chat(model="auto")
+    [line] = served.lines
+    assert (2, ["one", "near"]) == (line.attempts, [f.provider for f in line.failures])
+    assert {"connect_error"} == {f.code for f in line.failures}

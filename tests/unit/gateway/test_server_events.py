@@ -402,6 +402,7 @@ async def test_a_reply_that_does_not_end_after_its_last_event_is_cut(
         stream.close()
         left.set()
         await server.gone.wait()
+        assert 1 == server.connections
 
 
 async def silence(connection: Connection) -> None:
