@@ -18,7 +18,7 @@ from casework.gateway.chat.json_members import (
     text_of,
 )
 from casework.gateway.chat.refusals import missing, out_of_range, wrong_type
-from casework.gateway.chat.withheld import PRIVACY_MEMBER
+from casework.gateway.chat.withheld import FAMILIAR, PRIVACY_MEMBER, is_misspelt_profile
 from casework.strict_json import object_without_duplicates
 
 WITHHELD_TOLD_MAX: Final = 64
@@ -68,8 +68,15 @@ def privacy_profile_of(top: Members, body: bytes) -> PrivacyProfile | None:
     """Return the profile that the body names; it must be plain which one is meant.
 
     Raises:
-        InvalidRequest: It is none, or may be another.
+        InvalidRequest: It is none, or may be another, or its name is misspelt.
     """
+    if any(name not in FAMILIAR and is_misspelt_profile(name) for name in top):
+        raise InvalidRequest(
+            "a member is named almost like the one that narrows privacy, which would go unseen",
+            code="invalid_value",
+            where=PRIVACY_MEMBER,
+            remedy=f"write {PRIVACY_MEMBER}, at the top of the body",
+        )
     if PRIVACY_MEMBER not in top:
         return None
     try:

@@ -70,6 +70,12 @@ def is_withheld(name: str) -> bool:
     )
 
 
+def is_misspelt_profile(name: str) -> bool:
+    """Tell whether a name is meant for our member and would go unseen."""
+    word = name.casefold().replace("-", "").replace("_", "")
+    return word == PRIVACY_MEMBER.replace("_", "") and name != PRIVACY_MEMBER
+
+
 def shown(name: str) -> str:
     """Return as much of a member's name as the client is told."""
     return name[:NAME_CHARACTERS_MAX]

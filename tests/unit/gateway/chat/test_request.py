@@ -113,7 +113,7 @@ WITHHELD = (
     "vertex_credentials", "langfuse_host", "openai_api_key", "some_base_url", "webhook_url",
     "server_uri", "callback_url", "bootstrap_host", "kv_transfer_params", "data_sources",
     "dataSources", "custom_llm_provider", "organization", "api_version", "privacy_profile",
-    "Model", "MODEL", "Stream", "\u017ftream", "Privacy_Profile", "authorization", "proxy",
+    "Model", "MODEL", "Stream", "\u017ftream", "authorization", "proxy",
     "mcp_servers",
 )  # fmt: skip
 
@@ -285,6 +285,8 @@ def test_json_that_is_no_object_is_refused(body: bytes) -> None:
         ({"max_completion_tokens": []}, "invalid_type", "max_completion_tokens"),
         ({"privacy_profile": "everywhere"}, "invalid_value", "privacy_profile"),
         ({"privacy_profile": 1}, "invalid_type", "privacy_profile"),
+        ({"privacyProfile": "local_only"}, "invalid_value", "privacy_profile"),
+        ({"PRIVACY-PROFILE": "local_only"}, "invalid_value", "privacy_profile"),
         ({"response_format": "json"}, "invalid_type", "response_format"),
         (
             {"response_format": {"type": "json_schema"}},
