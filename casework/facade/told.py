@@ -13,6 +13,7 @@ from casework.gateway.outcomes import Answered, Attempt, RoundErred, Served, Wal
 
 A = TypeVar("A")
 
+
 @dataclass(slots=True)
 class Told:
     """Grows while a request is served; unknown is None."""
