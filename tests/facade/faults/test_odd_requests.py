@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 
 from casework.runtime.http import client_connection
-from tests.facade.faults.stage import CHAT, EMBEDDINGS, asking, replies_in, stage
+from tests.facade.faults.stage import CHAT, EMBEDDINGS, Wired, asking, replies_in, stage
 from tests.support.key_files import key_entry, key_file
 
 BODY = json.dumps(asking()).encode()
 LONG = b"x" * 65_536
+PIECES = 40
 UPGRADE = {
     "Connection": "Upgrade, HTTP2-Settings",
     "Upgrade": "h2c",
@@ -28,28 +29,30 @@ def head(*lines: str, method: str = "POST", path: str = CHAT, version: str = "1.
 
 
 @pytest.mark.parametrize("chunked", [False, True], ids=["announced", "chunked"])
-@pytest.mark.parametrize("path", [CHAT, EMBEDDINGS, "/v1/token-count", "/v1/explain"])
 async def test_a_body_too_long_is_refused_while_it_is_still_sent(
-    tmp_path: Path, path: str, *, chunked: bool
+    tmp_path: Path, *, chunked: bool
 ) -> None:
     """The client reads 413, can send all the rest, and use the connection again."""
-    pieces = 40
     async with stage(tmp_path) as staged:
         client = await staged.client()
-        size = len(LONG) * pieces
-        announced = "Transfer-Encoding: chunked" if chunked else f"Content-Length: {size}"
-        client.writer.write(head(announced, path=path))
-        for _ in range(pieces):
-            client.writer.write(b"%x\r\n%b\r\n" % (len(LONG), LONG) if chunked else LONG)
-            await client.writer.drain()
-        if chunked:
-            client.writer.write(b"0\r\n\r\n")
-        refused = await client.reply()
-        assert (413, "request_too_large") == (refused.status, refused.code)
-        client.send(CHAT, asking())
-        assert 200 == (await client.reply()).status
-        client.leave()
-        assert [1] == staged.calls
+        for number, path in enumerate((CHAT, EMBEDDINGS, "/v1/token-count", "/v1/explain"), 1):
+            await _send_too_much(client, path, chunked=chunked)
+            refused = await client.reply()
+            assert (413, "request_too_large") == (refused.status, refused.code)
+            client.send(CHAT, asking())
+            assert 200 == (await client.reply()).status
+            assert [number] == staged.calls
+
+
+async def _send_too_much(client: Wired, path: str, *, chunked: bool) -> None:
+    size = len(LONG) * PIECES
+    announced = "Transfer-Encoding: chunked" if chunked else f"Content-Length: {size}"
+    client.writer.write(head(announced, path=path))
+    for _ in range(PIECES):
+        client.writer.write(b"%x\r\n%b\r\n" % (len(LONG), LONG) if chunked else LONG)
+        await client.writer.drain()
+    if chunked:
+        client.writer.write(b"0\r\n\r\n")
 
 
 async def test_a_client_that_waits_for_permission_is_refused_for_good(tmp_path: Path) -> None:
@@ -71,26 +74,25 @@ async def test_a_client_that_waits_for_permission_gets_it(tmp_path: Path) -> Non
         client.leave()
 
 
-@pytest.mark.parametrize(
-    "content",
-    [
-        head("X-Long: " + "a" * 200_000),
-        head(*(f"X-{number}: {'b' * 1000}" for number in range(200))),
-        head(path="/" + "c" * 200_000),
-        b"POST /v1/chat/completions HTTP/1.1\r\nX-Endless: " + b"d" * 200_000,
-        b"POST /" + b"e" * 200_000,
-    ],
-    ids=["one header", "many headers", "the path", "a header without end", "a path without end"],
+HEADS = (
+    head("X-Long: " + "a" * 200_000),
+    head(*(f"X-{number}: {'b' * 1000}" for number in range(200))),
+    head(path="/" + "c" * 200_000),
+    b"POST /v1/chat/completions HTTP/1.1\r\nX-Endless: " + b"d" * 200_000,
+    b"POST /" + b"e" * 200_000,
 )
-async def test_an_absurd_head_is_not_kept(tmp_path: Path, content: bytes) -> None:
+"""One header, many headers, a path; then a header and a path without end."""
+
+
+async def test_an_absurd_head_is_not_kept(tmp_path: Path) -> None:
     """It is refused at 64 KiB, whether it has an end or not, and the connection closed."""
     async with stage(tmp_path) as staged:
-        client = await staged.client()
-        client.writer.write(content)
-        refused = await client.reply()
-        assert (431, "head_too_large") == (refused.status, refused.code)
-        client.leave()
-        assert 200 == (await staged.served.chat()).status
+        for content in HEADS:
+            client = await staged.client()
+            client.writer.write(content)
+            refused = await client.reply()
+            assert (431, "head_too_large") == (refused.status, refused.code)
+            assert 200 == (await staged.served.chat()).status
 
 
 async def test_trailers_without_end_are_not_kept(tmp_path: Path) -> None:
@@ -103,30 +105,27 @@ async def test_trailers_without_end_are_not_kept(tmp_path: Path) -> None:
         assert 200 == (await staged.served.chat()).status
 
 
-@pytest.mark.parametrize(
-    "content",
-    [
-        b"GARBAGE\r\n\r\n",
-        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
-        head("X-Nul: a\0b"),
-        head("Content-Length: -5"),
-        head("Content-Length: 5", "Content-Length: 6"),
-        head("Content-Length: 5", "Transfer-Encoding: chunked"),
-        b"GET /\xff\xfe HTTP/1.1\r\nHost: x\r\n\r\n",
-        head(method="CONNECT", path="elsewhere:443"),
-        head(version="9.9"),
-    ],
+GARBAGE = (
+    b"GARBAGE\r\n\r\n",
+    b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
+    head("X-Nul: a\0b"),
+    head("Content-Length: -5"),
+    head("Content-Length: 5", "Content-Length: 6"),
+    head("Content-Length: 5", "Transfer-Encoding: chunked"),
+    b"GET /\xff\xfe HTTP/1.1\r\nHost: x\r\n\r\n",
+    head(method="CONNECT", path="elsewhere:443"),
+    head(version="9.9"),
 )
-async def test_what_is_no_request_is_told_so_in_the_shape_of_other_errors(
-    tmp_path: Path, content: bytes
-) -> None:
+
+
+async def test_what_is_no_request_is_told_so_in_the_shape_of_other_errors(tmp_path: Path) -> None:
     """The parser's own words stay away from the client."""
     async with stage(tmp_path) as staged:
-        client = await staged.client()
-        client.writer.write(content)
-        refused = await client.reply()
-        assert (400, "invalid_http") == (refused.status, refused.code)
-        client.leave()
+        for content in GARBAGE:
+            client = await staged.client()
+            client.writer.write(content)
+            refused = await client.reply()
+            assert (400, "invalid_http") == (refused.status, refused.code), content
         assert [0] == staged.calls
 
 
@@ -205,23 +204,21 @@ async def test_head_tells_the_headers_alone(tmp_path: Path) -> None:
         client.leave()
 
 
-@pytest.mark.parametrize(
-    "kind", ["text/plain", "application/x-www-form-urlencoded", "application/json; charset=UTF-8"]
-)
-async def test_the_type_of_content_does_not_matter(tmp_path: Path, kind: str) -> None:
+async def test_the_type_of_content_does_not_matter(tmp_path: Path) -> None:
     """A body is JSON or is refused as none, whatever it is called."""
     async with stage(tmp_path) as staged:
-        named = {"Content-Type": kind}
-        assert 200 == (await staged.served.post(CHAT, asking(), named)).status
-        assert "invalid_json" == (await staged.served.post(CHAT, b"model=auto", named)).code
+        for kind in ("text/plain", "application/x-www-form-urlencoded", "application/json; a=b"):
+            named = {"Content-Type": kind}
+            assert 200 == (await staged.served.post(CHAT, asking(), named)).status
+            assert "invalid_json" == (await staged.served.post(CHAT, b"model=auto", named)).code
 
 
-@pytest.mark.parametrize("origin", ["https://evil.example", "http://localhost:3000", "null"])
-async def test_a_web_page_spends_nothing(tmp_path: Path, origin: str) -> None:
+async def test_a_web_page_spends_nothing(tmp_path: Path) -> None:
     """Without a client key, what a browser sends for a page is refused before anybody is asked."""
     async with stage(tmp_path) as staged:
-        refused = await staged.served.chat({"Origin": origin})
-        assert (403, "cross_origin") == (refused.status, refused.code)
+        for origin in ("https://evil.example", "http://localhost:3000", "null"):
+            refused = await staged.served.chat({"Origin": origin})
+            assert (403, "cross_origin") == (refused.status, refused.code)
         assert [0] == staged.calls
 
 

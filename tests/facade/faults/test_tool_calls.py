@@ -36,7 +36,7 @@ ARGUMENTS = [
     {"where": "at the outlet"},
 ]
 ALL = "[[call:look_up,order,measure]]"
-NUMBERINGS = ("", "same", "one", "missing", "interleaved", "renumbered")
+NUMBERINGS = ("right", "same", "one", "missing", "interleaved", "renumbered")
 
 
 def joined(reply: Told) -> dict[int, dict[str, Any]]:
@@ -51,21 +51,21 @@ def joined(reply: Told) -> dict[int, dict[str, Any]]:
     return calls
 
 
-@pytest.mark.parametrize("extra", ["", " bytes", " crlf multiline"])
-@pytest.mark.parametrize("numbering", NUMBERINGS)
+@pytest.mark.parametrize("framing", ["", " bytes", " crlf multiline"])
 async def test_parallel_calls_stay_apart_however_they_are_numbered(
-    tmp_path: Path, numbering: str, extra: str
+    tmp_path: Path, framing: str
 ) -> None:
     """Indexes count from 0 in the order of the calls, each named once, with its own arguments."""
     async with stage(tmp_path) as staged:
-        staged.near.queue(f"tool-index={numbering}{extra}" if numbering else "ok")
-        reply = await staged.served.say(ALL, stream=True, tools=TOOLS)
-        calls = joined(reply)
-        assert [0, 1, 2] == sorted(calls)
-        assert ["look_up", "order", "measure"] == [calls[index]["name"] for index in range(3)]
-        assert ARGUMENTS == [json.loads(calls[index]["arguments"]) for index in range(3)]
-        assert ["call_1", "call_2", "call_3"] == [calls[index]["id"] for index in range(3)]
-        assert "tool_calls" == reply.events[-2]["choices"][0]["finish_reason"]
+        for numbering in NUMBERINGS:
+            staged.near.queue(f"tool-index={numbering}{framing}")
+            reply = await staged.served.say(ALL, stream=True, tools=TOOLS)
+            calls = joined(reply)
+            assert [0, 1, 2] == sorted(calls), numbering
+            assert ["look_up", "order", "measure"] == [calls[index]["name"] for index in range(3)]
+            assert ARGUMENTS == [json.loads(calls[index]["arguments"]) for index in range(3)]
+            assert ["call_1", "call_2", "call_3"] == [calls[index]["id"] for index in range(3)]
+            assert "tool_calls" == reply.events[-2]["choices"][0]["finish_reason"]
 
 
 async def test_calls_after_a_text_are_numbered_from_zero(tmp_path: Path) -> None:
@@ -92,43 +92,42 @@ async def test_a_reason_to_end_that_openai_knows_is_left_as_it_is(
             assert told == ended["choices"][0]["finish_reason"]
 
 
-HISTORIES: dict[str, dict[str, Any]] = {
-    "content is null beside calls": {"content": None},
-    "content is absent beside calls": {},
-    "content is empty beside calls": {"content": ""},
-    "content is an empty list beside calls": {"content": []},
-    "content is a text beside calls": {"content": "Let me see."},
-    "thoughts of one spelling": {"content": "", "reasoning_content": "Hm."},
-    "thoughts of another": {"content": None, "reasoning": "Hm."},
-}
+HISTORIES: tuple[dict[str, Any], ...] = (
+    {"content": None},
+    {},
+    {"content": ""},
+    {"content": []},
+    {"content": "Let me see."},
+    {"content": "", "reasoning_content": "Hm."},
+    {"content": None, "reasoning": "Hm."},
+)
+"""What an assistant may have said beside calls of tools."""
 
 
-@pytest.mark.parametrize("said", HISTORIES.values(), ids=list(HISTORIES))
-async def test_a_history_reaches_the_server_as_it_is(tmp_path: Path, said: dict[str, Any]) -> None:
+@pytest.mark.parametrize("stream", [True, False])
+async def test_a_history_reaches_the_server_as_it_is(tmp_path: Path, *, stream: bool) -> None:
     """Empty, null and absent stay what they are, and no spelling is changed."""
     call = {"id": "call_9", "type": "function", "function": {"name": "order", "arguments": "{}"}}
-    messages = [
-        {"role": "user", "content": "Order."},
-        {"role": "assistant", **said, "tool_calls": [call]},
-        {"role": "tool", "tool_call_id": "call_9", "content": "Done."},
-    ]
     async with stage(tmp_path) as staged:
-        for stream in (True, False):
-            reply = await staged.served.chat(messages=messages, stream=stream)
-            assert 200 == reply.status
-        assert [messages, messages] == [asked.json["messages"] for asked in staged.near.asked]
+        for said in HISTORIES:
+            messages = [
+                {"role": "user", "content": "Order."},
+                {"role": "assistant", **said, "tool_calls": [call]},
+                {"role": "tool", "tool_call_id": "call_9", "content": "Done."},
+            ]
+            assert 200 == (await staged.served.chat(messages=messages, stream=stream)).status
+            assert messages == staged.near.asked[-1].json["messages"]
 
 
-@pytest.mark.parametrize("content", [None, "", []])
-async def test_an_assistant_that_said_nothing_is_no_mistake(
-    tmp_path: Path, content: object
-) -> None:
+async def test_an_assistant_that_said_nothing_is_no_mistake(tmp_path: Path) -> None:
     """Such a message stands in many histories, and is the server's to judge."""
-    messages = [
-        {"role": "user", "content": "Hello."},
-        {"role": "assistant", "content": content},
-        {"role": "user", "content": "Are you there?"},
-    ]
     async with stage(tmp_path) as staged:
-        assert 200 == (await staged.served.chat(messages=messages)).status
-        assert messages == staged.near.asked[0].json["messages"]
+        said: tuple[object, ...] = (None, "", [])
+        for content in said:
+            messages = [
+                {"role": "user", "content": "Hello."},
+                {"role": "assistant", "content": content},
+                {"role": "user", "content": "Are you there?"},
+            ]
+            assert 200 == (await staged.served.chat(messages=messages)).status
+            assert messages == staged.near.asked[-1].json["messages"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import struct
+from itertools import product
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -14,6 +15,7 @@ import pytest
 from tests.facade.faults.stage import EMBEDDINGS, QUICK, stage
 from tests.support.fault_upstream.embedding_shapes import vector_of
 
+AT_ONCE = QUICK + "[embeddings]\nwindow_seconds = 0.0\n"
 TEXTS = ["first", "안녕", "third one"]
 ORDERS = ("ok", "order=2-0-1", "order=1-2-0", "vectors=float", "vectors=base64")
 PACKINGS = ("gzip", "br", "zstd", "deflate", "chained", "mislabelled")
@@ -29,11 +31,10 @@ def read(vector: Any) -> list[float]:
     return vector
 
 
-@pytest.mark.parametrize("fault", ORDERS)
-async def test_each_text_gets_its_own_vector_by_its_index(tmp_path: Path, fault: str) -> None:
+async def test_each_text_gets_its_own_vector_by_its_index(tmp_path: Path) -> None:
     """Whatever order and form the server sends, the client's are those that it asked for."""
-    async with stage(tmp_path) as staged:
-        for form in (None, "float", "base64"):
+    async with stage(tmp_path, AT_ONCE) as staged:
+        for fault, form in product(ORDERS, (None, "float", "base64")):
             staged.near.queue(fault)
             named = {"encoding_format": form} if form else {}
             body = {"model": "auto", "input": TEXTS, **named}
@@ -42,40 +43,39 @@ async def test_each_text_gets_its_own_vector_by_its_index(tmp_path: Path, fault:
             assert [vector_of(text) for text in TEXTS] == [read(one["embedding"]) for one in data]
             kinds = {type(one["embedding"]) for one in data}
             assert {str if form == "base64" else list} == kinds
+        assert [15] == staged.calls
+
+
+async def test_vectors_that_name_no_text_are_given_to_nobody(tmp_path: Path) -> None:
+    """Whose they are cannot be told from the order in which they came."""
+    async with stage(tmp_path, AT_ONCE) as staged:
+        for fault in ("index=zero", "index=none", "vectors=short"):
+            staged.near.queue(fault)
+            reply = await staged.served.post(EMBEDDINGS, {"model": "auto", "input": TEXTS})
+            assert (502, "malformed_response") == (reply.status, reply.code)
         assert [3] == staged.calls
 
 
-@pytest.mark.parametrize("fault", ["index=zero", "index=none", "vectors=short"])
-async def test_vectors_that_name_no_text_are_given_to_nobody(tmp_path: Path, fault: str) -> None:
-    """Whose they are cannot be told from the order in which they came."""
-    async with stage(tmp_path) as staged:
-        staged.near.queue(fault)
-        reply = await staged.served.post(EMBEDDINGS, {"model": "auto", "input": TEXTS})
-        assert (502, "malformed_response", [1]) == (reply.status, reply.code, staged.calls)
-
-
-@pytest.mark.parametrize("fault", ["503", "index=zero", "vectors=short", "reset", "body=list"])
-async def test_a_gathered_call_that_fails_is_one_call_to_the_next(
-    tmp_path: Path, fault: str
-) -> None:
+async def test_a_gathered_call_that_fails_is_one_call_to_the_next(tmp_path: Path) -> None:
     """Everybody's texts go on together, and each gets its own vectors from the one that answers."""
     settings = QUICK + "[embeddings]\nwindow_seconds = 10.0\nmax_items = 6\n"
+    failures = ("503", "index=zero", "vectors=short", "reset", "body=list")
     async with stage(tmp_path, settings, many=2) as staged:
-        staged.near.queue(fault)
-        staged.far.queue("order=5-3-1-0-2-4")
-        replies = await asyncio.gather(
-            *(
-                staged.served.post(EMBEDDINGS, {"model": "auto", "input": [f"{n}", f"{n} too"]})
-                for n in range(3)
+        for number, fault in enumerate(failures, start=1):
+            staged.near.queue(fault)
+            staged.far.queue("order=5-3-1-0-2-4")
+            replies = await asyncio.gather(
+                *(
+                    staged.served.post(EMBEDDINGS, {"model": "auto", "input": [f"{n}", f"{n} too"]})
+                    for n in range(3)
+                )
             )
-        )
-        for n, reply in enumerate(replies):
-            vectors = [read(one["embedding"]) for one in reply.json["data"]]
-            assert [vector_of(f"{n}"), vector_of(f"{n} too")] == vectors
-        assert [1, 1] == staged.calls
-        shares = [reply.json["usage"]["prompt_tokens"] for reply in replies]
-        assert 9 == sum(shares)
-        assert [2, 2, 2] == [line.attempts for line in staged.served.lines]
+            for n, reply in enumerate(replies):
+                vectors = [read(one["embedding"]) for one in reply.json["data"]]
+                assert [vector_of(f"{n}"), vector_of(f"{n} too")] == vectors
+            assert [number, number] == staged.calls
+            assert 9 == sum(reply.json["usage"]["prompt_tokens"] for reply in replies)
+            assert [2, 2, 2] == [line.attempts for line in staged.served.lines[-3:]]
 
 
 @pytest.mark.parametrize("escaped", [True, False])
@@ -118,22 +118,22 @@ async def test_a_prefix_never_leads_to_another_provider(tmp_path: Path, *, strea
         assert [2, 0] == staged.calls
 
 
-@pytest.mark.parametrize("packing", PACKINGS)
-async def test_packed_bodies_are_unpacked_and_sent_plain(tmp_path: Path, packing: str) -> None:
+async def test_packed_bodies_are_unpacked_and_sent_plain(tmp_path: Path) -> None:
     """Whole answers, vectors and errors, labelled rightly or not."""
-    async with stage(tmp_path) as staged:
-        fault = f"encoding={packing}"
-        staged.near.queue(fault, f"{fault} bytes", fault, f"400 code=content_filter {fault}")
-        for _ in range(2):
-            reply = await staged.served.chat()
-            assert "You said: Hello." == reply.json["choices"][0]["message"]["content"]
-            assert "content-encoding" not in reply.headers
-            assert str(len(reply.body)) == reply.headers["content-length"]
-        vectors = await staged.served.post(EMBEDDINGS, {"model": "auto", "input": TEXTS})
-        assert [0, 1, 2] == [one["index"] for one in vectors.json["data"]]
-        refused = await staged.served.chat()
-        assert (400, "content_filter") == (refused.status, refused.code)
-        assert [4] == staged.calls
+    async with stage(tmp_path, AT_ONCE) as staged:
+        for packing in PACKINGS:
+            fault = f"encoding={packing}"
+            staged.near.queue(fault, f"{fault} bytes", fault, f"400 code=content_filter {fault}")
+            for _ in range(2):
+                reply = await staged.served.chat()
+                assert "You said: Hello." == reply.json["choices"][0]["message"]["content"]
+                assert "content-encoding" not in reply.headers
+                assert str(len(reply.body)) == reply.headers["content-length"]
+            vectors = await staged.served.post(EMBEDDINGS, {"model": "auto", "input": TEXTS})
+            assert [0, 1, 2] == [one["index"] for one in vectors.json["data"]]
+            refused = await staged.served.chat()
+            assert (400, "content_filter") == (refused.status, refused.code)
+        assert [4 * len(PACKINGS)] == staged.calls
 
 
 @pytest.mark.parametrize("packing", ["unlabelled", "cut"])
