@@ -300,7 +300,7 @@ async def _played(played: Scene, asking: Asking, interruption: Interruption) -> 
             failure = played.task.exception()
             assert failure is None or isinstance(failure, BrokenError)
         loop.set_task_factory(None)
-        await asyncio.sleep(LATER_SECONDS)
+        await played.clock.sleep(LATER_SECONDS)
         await _look(played)
 
 
