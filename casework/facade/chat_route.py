@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
-import math
-from dataclasses import replace
 from functools import partial
 from typing import assert_never
 
 from casework.config.gateway_config import GatewayConfig
-from casework.config.privacy_profile import PrivacyProfile
 from casework.errors import InvalidRequest
+from casework.facade.aside import read_aside
 from casework.facade.chat_relay import relay
 from casework.facade.disclosure import Disclosure
 from casework.facade.durable_calls import (
@@ -25,14 +22,11 @@ from casework.facade.endpoint import Visit
 from casework.facade.errors import reply_to_failed_round
 from casework.facade.exchange import Refused
 from casework.facade.open_requests import OpenRequests
-from casework.facade.token_count_route import ASIDE_BYTES
+from casework.facade.request_scope import scope_of
 from casework.gateway.chat.request import ChatRequest, read_chat_request
 from casework.gateway.llm_gateway import LLMGateway
 from casework.gateway.outcomes import Answered
 from casework.gateway.scope import Scope
-
-PRIVACY_HEADER = b"x-casework-privacy-profile"
-DEADLINE_HEADER = b"x-casework-deadline-seconds"
 
 
 class ChatRoute:
@@ -62,8 +56,8 @@ class ChatRoute:
         """
         exchange, begun = visit.exchange, self._gateway.clock.monotonic()
         body = await exchange.body(self._config.serve.request_bytes_max)
-        read = partial(read_chat_request, body, engine=self._config.validation.engine)
-        request = await asyncio.to_thread(read) if len(body) > ASIDE_BYTES else read()
+        read = partial(read_chat_request, engine=self._config.validation.engine)
+        request = await read_aside(read, body)
         scope = scope_of(visit, request.privacy_profile)
         key = durable_key(exchange.headers, client=visit.client.label, stream=request.stream)
         visit.told.stream = request.stream
@@ -108,58 +102,3 @@ class ChatRoute:
                 await visit.exchange.reply(200, kept.body, headers)
             case _:
                 assert_never(kept)
-
-
-def scope_of(visit: Visit, body_profile: PrivacyProfile | None) -> Scope:
-    """Return what the request may reach: the narrowest of key, header and body.
-
-    Raises:
-        InvalidRequest: A header cannot be read.
-    """
-    headers, scope = visit.exchange.headers, visit.client.scope
-    named = headers.get(PRIVACY_HEADER)
-    seconds = headers.get(DEADLINE_HEADER)
-    if named is None and seconds is None and body_profile is None:
-        return scope
-    profile = narrowest(scope.profile, body_profile)
-    if named is not None:
-        profile = narrowest(profile, _profile(named))
-    return replace(
-        scope,
-        profile=profile,
-        deadline_seconds=None if seconds is None else _seconds(seconds),
-    )
-
-
-def narrowest(first: PrivacyProfile | None, second: PrivacyProfile | None) -> PrivacyProfile | None:
-    """Return the narrower of two profiles, either of which may be unnamed."""
-    return second if first is None else first.narrowed_by(second)
-
-
-def _profile(value: bytes) -> PrivacyProfile:
-    try:
-        return PrivacyProfile(value.decode("ascii").strip())
-    except ValueError:
-        pass
-    # Raised out here, where an error that holds the value is no longer at hand.
-    raise InvalidRequest(
-        "the header names no privacy profile",
-        code="invalid_header",
-        where=PRIVACY_HEADER.decode(),
-        remedy=f"use one of {', '.join(PrivacyProfile)}",
-    )
-
-
-def _seconds(value: bytes) -> float:
-    try:
-        seconds = float(value)
-    except ValueError:
-        seconds = math.nan
-    if not 0 < seconds < math.inf:
-        raise InvalidRequest(
-            "the header holds no positive number of seconds",
-            code="invalid_header",
-            where=DEADLINE_HEADER.decode(),
-            remedy="write it like 2.5",
-        )
-    return seconds

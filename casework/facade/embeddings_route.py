@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from casework.errors import InvalidRequest
-from casework.facade.chat_route import scope_of
 from casework.facade.disclosure import Disclosure
 from casework.facade.durable_calls import KEY_HEADER
 from casework.facade.endpoint import Visit
 from casework.facade.errors import reply_to_failed_round
 from casework.facade.exchange import Refused
 from casework.facade.open_requests import OpenRequests
+from casework.facade.request_scope import scope_of
 from casework.gateway.embeddings.request import read_embedding_request
 from casework.gateway.llm_gateway import LLMGateway
 from casework.gateway.outcomes import Answered

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from casework.config.gateway_config import GatewayConfig
 from casework.config.privacy_profile import PrivacyProfile
 from casework.errors import CaseworkError
-from casework.facade.chat_route import PRIVACY_HEADER, scope_of
+from casework.facade.aside import read_aside
 from casework.facade.endpoint import Visit
 from casework.facade.errors import reply_to_error
 from casework.facade.provider_route import rest_told
-from casework.facade.token_count_route import ASIDE_BYTES
+from casework.facade.request_scope import PRIVACY_HEADER, scope_of
 from casework.gateway.chat.json_members import NOT_JSON, members_of
 from casework.gateway.chat.prompt_tokens import chat_tokens, input_tokens
 from casework.gateway.chat.request import ChatRequest, read_chat_request
@@ -54,10 +53,7 @@ class ExplainRoute:
             InvalidRequest: The body is no request that could be explained.
         """
         body = await visit.exchange.body(self._config.serve.request_bytes_max)
-        if len(body) > ASIDE_BYTES:
-            read = await asyncio.to_thread(self._read, body)
-        else:
-            read = self._read(body)
+        read = await read_aside(self._read, body)
         explained = self._explained(visit, read)
         if explained["rule"] is not None:
             visit.told.model = read.request.model

@@ -7,8 +7,8 @@ from typing import Final
 
 from casework.config.privacy_profile import PrivacyProfile
 from casework.errors import InvalidRequest
-from casework.facade.chat_route import scope_of
 from casework.facade.endpoint import Visit
+from casework.facade.request_scope import scope_of
 from casework.gateway.clock import Clock
 from casework.gateway.outlook import Outlook
 from casework.gateway.scope import Scope

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
-from casework.facade.chat_route import scope_of
 from casework.facade.endpoint import Visit
+from casework.facade.request_scope import scope_of
 from casework.gateway.outcomes import Resting
 from casework.gateway.outlook import Outlook, Standing
 

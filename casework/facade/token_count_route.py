@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Final
 
 from casework.errors import InvalidRequest
+from casework.facade.aside import read_aside
 from casework.facade.endpoint import Visit
 from casework.gateway.chat.json_members import Members, is_null, is_text
 from casework.gateway.chat.prompt_tokens import chat_tokens, input_tokens
 from casework.gateway.chat.refusals import wrong_type
 from casework.gateway.chat.request_head import top_of
-
-ASIDE_BYTES: Final = 16 * 1024
-"""Longer bodies are counted, or read with their schemas, in a thread, so that nobody's stream
-waits for it."""
 
 _COUNTED: Final = ("messages", "text", "input")
 
@@ -36,10 +32,7 @@ class TokenCountRoute:
             InvalidRequest: The body holds nothing that can be counted, or more than one of it.
         """
         body = await visit.exchange.body(self._request_bytes_max)
-        if len(body) > ASIDE_BYTES:
-            tokens = await asyncio.to_thread(_count, body)
-        else:
-            tokens = _count(body)
+        tokens = await read_aside(_count, body)
         await visit.exchange.reply_json({"token_count": tokens, "estimated": True})
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from casework.facade.token_count_route import ASIDE_BYTES
+from casework.facade.aside import ASIDE_BYTES
 from tests.facade.bare_requests import ask
 from tests.facade.serving import Facade, facade, provider
 from tests.support.raw_server import RawServer

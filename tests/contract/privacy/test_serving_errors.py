@@ -10,9 +10,9 @@ from types import SimpleNamespace
 from typing import Any, Final, NoReturn
 
 from casework.errors import CaseworkError
-from casework.facade.chat_route import scope_of
 from casework.facade.client_keys import ANONYMOUS
 from casework.facade.durable_calls import DurableKey, durable_key
+from casework.facade.request_scope import scope_of
 from casework.gateway.chat.calls import ChatCall, ChatReply, EmbeddingCall, EmbeddingReply
 from casework.gateway.chat.request import ChatRequest, read_chat_request
 from casework.gateway.clock import Deadline
