@@ -81,6 +81,11 @@ class ClientConnection(HttpToolsProtocol):
         super().on_message_begin()
         self._arriving = True
 
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Take a field of the head; those behind a body come too late to mean anything."""
+        if self._awaits_head:
+            super().on_header(name, value)
+
     def on_headers_complete(self) -> None:
         """Let a request in, unless its head is too long."""
         if self._quiet_bytes > HEAD_BYTES_MAX:
