@@ -37,10 +37,9 @@ class ClientConnection(HttpToolsProtocol):
 
     def __init__(self, *args: Any, **named: Any) -> None:
         super().__init__(*args, **named)
-        self._answered: RequestResponseCycle | None = None
-        """The request that is being answered, or was last."""
+        self._earlier: list[RequestResponseCycle] = []
+        """Requests that had come before the latest one, while it was not their end yet."""
         self._awaits_head = True
-        self._arriving = False
         self._arrival: TimerHandle | None = None
         self._quiet_bytes = 0
         """How much has arrived since something was last understood."""
@@ -57,10 +56,10 @@ class ClientConnection(HttpToolsProtocol):
         super().connection_lost(exc)
         if self._arrival is not None:
             self._arrival.cancel()
-        answered = self._answered
-        if answered is not None and not answered.response_complete:
-            answered.disconnected = True
-            answered.message_event.set()
+        for cycle in self._earlier:
+            if not cycle.response_complete:
+                cycle.disconnected = True
+                cycle.message_event.set()
 
     def data_received(self, data: bytes) -> None:
         """Read what has come."""
@@ -68,23 +67,10 @@ class ClientConnection(HttpToolsProtocol):
             data = _without_upgrade(data)
         self._quiet_bytes += len(data)
         super().data_received(data)
-        if self._quiet_bytes > HEAD_BYTES_MAX and not self.transport.is_closing():
-            self._refusal = _HEAD_TOO_LONG
-            self.send_400_response("")
-        elif self._arriving and self._arrival is None:
-            self._arrival = self.loop.call_later(ARRIVAL_SECONDS, self._overdue)
+        if self._quiet_bytes or not self._awaits_head:
+            self._mind_arrival()
         if self.pipeline and self._has_room():
             self.flow.resume_reading()
-
-    def on_message_begin(self) -> None:
-        """Begin a request."""
-        super().on_message_begin()
-        self._arriving = True
-
-    def on_header(self, name: bytes, value: bytes) -> None:
-        """Take a field of the head; those behind a body come too late to mean anything."""
-        if self._awaits_head:
-            super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
         """Let a request in, unless its head is too long."""
@@ -93,9 +79,14 @@ class ClientConnection(HttpToolsProtocol):
             if len(self.url) + fields > HEAD_BYTES_MAX:
                 self._refusal = _HEAD_TOO_LONG
                 raise _TooLong
-        self._awaits_head = False
-        self._quiet_bytes = 0
+        self._awaits_head, self._quiet_bytes = False, 0
+        earlier: RequestResponseCycle | None = self.cycle
         super().on_headers_complete()
+        self.headers = []  # for fields behind the body, which come too late to mean anything
+        if self.pipeline and earlier is not None:
+            self._earlier.append(earlier)
+        elif self._earlier:
+            self._earlier.clear()
 
     def on_body(self, body: bytes) -> None:
         """Take a piece of a body."""
@@ -104,7 +95,7 @@ class ClientConnection(HttpToolsProtocol):
 
     def on_message_complete(self) -> None:
         """Wait for the next request, where this one is answered already."""
-        self._awaits_head, self._arriving, self._quiet_bytes = True, False, 0
+        self._awaits_head, self._quiet_bytes = True, 0
         if self._arrival is not None:
             self._arrival.cancel()
             self._arrival = None
@@ -114,17 +105,22 @@ class ClientConnection(HttpToolsProtocol):
 
     def send_400_response(self, msg: str) -> None:  # noqa: ARG002 - the parser's own words
         """Refuse what cannot be read, in the shape of every other error, and close."""
-        answered = self._answered
-        if answered is None or answered.response_complete:
+        latest: RequestResponseCycle | None = self.cycle
+        if latest is None or latest.response_complete:
             status, body = self._refusal.status, self._refusal.body("")
             head = b"HTTP/1.1 %d %b\r\ncontent-type: application/json\r\ncontent-length: %d\r\n"
             self.transport.write(head % (status, _REASONS[status], len(body)))
             self.transport.write(b"connection: close\r\n\r\n" + body)
         self.transport.close()
 
-    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
-        self._answered = cycle
-        super()._start_asgi_task(cycle, app)
+    def _mind_arrival(self) -> None:
+        """Bound what a request that has not come whole yet may send, and how long."""
+        if self._quiet_bytes > HEAD_BYTES_MAX:
+            if not self.transport.is_closing():
+                self._refusal = _HEAD_TOO_LONG
+                self.send_400_response("")
+        elif self._arrival is None:
+            self._arrival = self.loop.call_later(ARRIVAL_SECONDS, self._overdue)
 
     def _wait_for_next(self) -> None:
         self.timeout_keep_alive_task = self.loop.call_later(
