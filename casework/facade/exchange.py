@@ -89,16 +89,13 @@ class Exchange:
         message = await self.receive()
         if message["type"] == "http.request" and not message.get("more_body"):
             return self._within(message.get("body", b""), bytes_max)
-        parts: list[bytes] = []
-        size = 0
+        content = bytearray()
         while message["type"] == "http.request":
-            part = message.get("body", b"")
-            size += len(part)
-            if size > bytes_max:
+            content += message.get("body", b"")
+            if len(content) > bytes_max:
                 raise Refused(_too_long(bytes_max))
-            parts.append(part)
             if not message.get("more_body"):
-                return b"".join(parts)
+                return bytes(content)
             message = await self.receive()
         raise ClientGone
 
