@@ -20,10 +20,12 @@ from casework.facade.endpoint import Door, Endpoint
 from casework.facade.open_requests import OpenRequests
 from casework.facade.presence import Ended
 from casework.facade.request_line import RequestLine
+from casework.gateway.connection_pool import CONNECTIONS_MAX
 from casework.gateway.errors import FailureKind, ProviderFailure
 from casework.gateway.health import Probe
 from casework.gateway.llm_gateway import LLMGateway
 from casework.gateway.outcomes import Resting
+from casework.gateway.providers.openai_compatible import OpenAICompatibleProvider
 from casework.gateway.providers.scripted import ScriptedProvider, Step
 from casework.runner.case_runner import CaseLLMRunner
 from casework.runtime.http.durable_calls import PackagedCalls
@@ -267,6 +269,7 @@ def play_over_http(
             played = Scene({}, clock, folder, urls=urls)
             await _played(played, asking, interruption)
             assert (0, 0) == (near.active, far.active)
+            _look_at_sockets(played.gateway)
             await played.gateway.aclose()
             for upstream in (near, far):
                 await upstream.until(lambda one: one.open_connections == 0)
@@ -275,6 +278,14 @@ def play_over_http(
 
     with closing(loop):
         return loop.run_until_complete(main())
+
+
+def _look_at_sockets(gateway: LLMGateway) -> None:
+    """Find every place of every pool free."""
+    for adapter in gateway._adapters.values():
+        assert isinstance(adapter, OpenAICompatibleProvider)
+        for pool in adapter._transport._pools.values():
+            assert CONNECTIONS_MAX == pool._slots._value
 
 
 async def _played(played: Scene, asking: Asking, interruption: Interruption) -> None:
