@@ -18,6 +18,8 @@ from casework.runtime.run.interruption import Interruption
 BACKLOG: Final = 2048
 KEEP_ALIVE_SECONDS: Final = 75
 """How long an idle connection of a client is kept; longer than common clients keep theirs."""
+TICK_SECONDS: Final = 1.0
+"""How often the date of the replies is set."""
 GRACE_SECONDS: Final = 2.0
 """How much longer than its requests the server itself may take to end."""
 
@@ -105,6 +107,14 @@ class HTTPServer:
                 await super().startup(sockets)
                 on_start()
 
+            async def main_loop(self) -> None:
+                # uvicorn looks ten times a second whether it is to end; here it is told.
+                while not await self.on_tick(0):
+                    with contextlib.suppress(TimeoutError):
+                        async with asyncio.timeout(TICK_SECONDS):
+                            await interruption.stopping.wait()
+                            self.should_exit = True
+
             async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
                 on_stop()
                 await super().shutdown(sockets)
@@ -129,16 +139,14 @@ class HTTPServer:
         )
         server = Server(config)
         with interruption.listening():
-            stops = asyncio.ensure_future(_press(server, interruption))
+            leaves = asyncio.ensure_future(_leave(server, interruption))
             try:
                 await server.serve(sockets=[self._listening])
             finally:
-                stops.cancel()
+                leaves.cancel()
 
 
-async def _press(server: Any, interruption: Interruption) -> None:
-    await interruption.stopping.wait()
-    server.should_exit = True
+async def _leave(server: Any, interruption: Interruption) -> None:
     await interruption.leaving.wait()
     server.force_exit = True
 
