@@ -103,7 +103,8 @@ class EventReader:
             lines[0] = bytes(self._line) + lines[0]
             self._line.clear()
         for line in lines:
-            self._read_line(line, events)
+            if line or self._data is not None or self._first:
+                self._read_line(line, events)
         self._line += rest
         if len(self._line) > self._bytes_max:
             self.too_long = True

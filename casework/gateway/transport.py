@@ -46,6 +46,9 @@ ENDING_SECONDS: Final = 1.0
 """So long a server may take from the last event of a stream to the end of its reply."""
 
 _LAST: Final = b"[DONE]"
+SILENT_EVENTS: Final = 16
+"""As much as so many of the longest events may come as comments and blank lines, without any."""
+
 _JSON_BEGINS: Final = (b"{", b"[")
 """No field of a stream has a name that begins so."""
 _BROKEN: Final = (
@@ -188,6 +191,8 @@ class ServerEvents:
         self._unpacker = Unpacker(answer.field(b"content-encoding") or "")
         self._reader = EventReader(event_bytes_max)
         self._begun = False
+        self._silent_bytes = 0
+        """How much has come since the last event."""
         self._last_told = False
         self._left = False
         self._whole: bytearray | None = None
@@ -203,7 +208,11 @@ class ServerEvents:
         """
         try:
             while data := await self._answer.piece():
+                more = False
                 for piece in self._unpacker.feed(data):
+                    if more:  # a few bytes may unpack to a thousand times as many
+                        await asyncio.sleep(0)
+                    more = True
                     if found := self._events_in(piece):
                         yield found
                 if self._reader.too_long:
@@ -240,6 +249,9 @@ class ServerEvents:
         if self._whole is None:
             events = self._reader.feed(piece)
             self._last_told = bool(events) and events[-1] == _LAST
+            self._silent_bytes = 0 if events else self._silent_bytes + len(piece)
+            if self._silent_bytes > SILENT_EVENTS * self._bytes_max:
+                raise EventTooLongError
             return events
         self._whole += piece
         if len(self._whole) > self._bytes_max:

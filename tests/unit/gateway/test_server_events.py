@@ -186,6 +186,8 @@ async def test_what_was_flushed_of_a_packed_stream_is_told_at_once(
         (b"<html>", FailureKind.MALFORMED_RESPONSE),
         (gzip.compress(b"data: " + b"x" * 50_000_000), FailureKind.RESPONSE_TOO_LARGE),
         (gzip.compress(b"{" + b" " * 50_000_000), FailureKind.RESPONSE_TOO_LARGE),
+        (gzip.compress(b"\n" * 5_000_000), FailureKind.RESPONSE_TOO_LARGE),
+        (gzip.compress(b": ping\n\n" * 500_000), FailureKind.RESPONSE_TOO_LARGE),
     ],
 )
 async def test_a_stream_that_does_not_unpack_breaks(
@@ -195,6 +197,26 @@ async def test_a_stream_that_does_not_unpack_breaks(
     async with RawServer([answer(body=body, headers={"Content-Encoding": "gzip"})]) as server:
         stream = await opened(transport, server.base_url)
         assert kind is (await broken(stream))[1].kind
+
+
+async def test_others_have_their_turn_while_much_is_unpacked(transport: HTTPTransport) -> None:
+    """A kilobyte that holds a megabyte of events does not keep the loop to itself."""
+    turns = 0
+
+    async def others() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    body = gzip.compress(b"data: a\n\n" * 100_000)
+    async with RawServer([answer(body=body, headers={"Content-Encoding": "gzip"})]) as server:
+        stream = await opened(transport, server.base_url)
+        other = asyncio.ensure_future(others())
+        seen = [turns async for _ in stream.events()]
+        other.cancel()
+    assert len(seen) > 10
+    assert len(seen) - 1 <= len(set(seen))
 
 
 async def test_an_unknown_packing_is_refused_before_any_event(transport: HTTPTransport) -> None:
