@@ -9,7 +9,7 @@ import asyncio
 import codecs
 import socket
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -208,19 +208,14 @@ class ServerEvents:
         """
         try:
             while data := await self._answer.piece():
-                more = False
-                for piece in self._unpacker.feed(data):
-                    if more:  # a few bytes may unpack to a thousand times as many
+                for number, piece in enumerate(self._unpacker.feed(data)):
+                    if number:  # a few bytes may unpack to a thousand times as many
                         await asyncio.sleep(0)
-                    more = True
                     if found := self._events_in(piece):
                         yield found
                 if self._reader.too_long:
                     raise EventTooLongError
-            for piece in self._unpacker.end():
-                if found := self._events_in(piece):
-                    yield found
-            if found := self._last_events():
+            for found in self._last_events():
                 yield found
         except _BROKEN as error:
             failure = _failure(error, sent=True)
@@ -258,8 +253,12 @@ class ServerEvents:
             raise BodyTooLargeError
         return []
 
-    def _last_events(self) -> list[bytes]:
-        return self._reader.end() if self._whole is None else [bytes(self._whole)]
+    def _last_events(self) -> Iterator[list[bytes]]:
+        for piece in self._unpacker.end():
+            if found := self._events_in(piece):
+                yield found
+        if found := self._reader.end() if self._whole is None else [bytes(self._whole)]:
+            yield found
 
 
 async def _whole(answer: Answer, bytes_max: int) -> bytes:
