@@ -9,6 +9,7 @@ import secrets
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from functools import lru_cache
 from typing import Any, Final, TypeAlias
 
 from casework.errors import CaseworkError
@@ -18,6 +19,7 @@ from casework.facade.errors import (
     BUSY,
     CROSS_ORIGIN,
     DEFECT,
+    FOREIGN_HOST,
     SHUTTING_DOWN,
     UNAUTHORISED,
     ErrorReply,
@@ -139,8 +141,11 @@ class Endpoint:
             return reply_to_error(error)
         if client is None:
             return UNAUTHORISED
-        if client is ANONYMOUS and exchange.method == "POST" and _is_from_a_page(headers):
-            return CROSS_ORIGIN
+        if client is ANONYMOUS:
+            if exchange.method == "POST" and _is_from_a_page(headers):
+                return CROSS_ORIGIN
+            if _may_be_anybodys(headers.get(b"host", b"")):
+                return FOREIGN_HOST
         return client
 
     async def _served(self, visit: Visit) -> ErrorReply | None:
@@ -214,6 +219,24 @@ def _is_from_a_page(headers: Mapping[bytes, bytes]) -> bool:
     return origin is not None and (
         origin == b"null" or origin.startswith((b"http://", b"https://"))
     )
+
+
+@lru_cache(maxsize=64)
+def _may_be_anybodys(host: bytes) -> bool:
+    """Tell whether a request calls this service by a name that somebody may have registered.
+
+    A page of such a name may let it lead to this machine later on; the browser then takes our
+    replies for those of the page's own server, and gives them to the page.
+    """
+    name, _, port = host.rpartition(b":")
+    if not port.isdigit() and not name.startswith(b"["):
+        name = host
+    _, dot, last = name.rstrip(b".").lower().rpartition(b".")
+    is_address = last.isdigit() or name.startswith(b"[")
+    return bool(dot) and not is_address and last not in _NEVER_REGISTERED
+
+
+_NEVER_REGISTERED: Final = frozenset({b"internal", b"localhost"})
 
 
 async def _tell(exchange: Exchange, refusal: ErrorReply) -> None:

@@ -125,6 +125,9 @@ UNAUTHORISED: Final = ErrorReply(
 CROSS_ORIGIN: Final = ErrorReply(
     403, "pages in a browser may not call while there is no client key", "cross_origin"
 )
+FOREIGN_HOST: Final = ErrorReply(
+    403, "call by 127.0.0.1 or localhost while there is no client key", "foreign_host"
+)
 DEFECT: Final = ErrorReply(500, "internal error", "internal_error")
 
 

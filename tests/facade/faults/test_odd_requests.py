@@ -222,6 +222,31 @@ async def test_a_web_page_spends_nothing(tmp_path: Path) -> None:
         assert [0] == staged.calls
 
 
+@pytest.mark.parametrize("host", ["evil.example", "127.0.0.1.evil.example:8000", "EVIL.example."])
+async def test_a_name_that_anybody_may_own_opens_nothing(tmp_path: Path, host: str) -> None:
+    """A page whose name comes to lead here is of no other origin, and still a page."""
+    async with stage(tmp_path) as staged:
+        served = staged.served
+        named = {"Host": host}
+        for refused in (await served.chat(named), await served.get("/v1/models", named)):
+            assert (403, "foreign_host") == (refused.status, refused.code)
+        assert [0] == staged.calls
+    key_file(tmp_path, key_entry("named", "cw-named"))
+    async with stage(tmp_path) as staged:
+        named = {"Host": host, "Authorization": "Bearer cw-named"}
+        assert 200 == (await staged.served.chat(named)).status
+
+
+@pytest.mark.parametrize(
+    "host",
+    ["LOCALHOST:1", "127.0.0.1", "[::1]:8000", "casework:80", "x.localhost", "x.internal:80", ""],
+)
+async def test_addresses_and_names_of_the_house_are_known(tmp_path: Path, host: str) -> None:
+    """Whatever this machine is called by, beside names that may be bought, is fine."""
+    async with stage(tmp_path) as staged:
+        assert 200 == (await staged.served.chat({"Host": host})).status
+
+
 async def test_a_page_that_knows_a_client_key_is_a_client(tmp_path: Path) -> None:
     """Whoever has a key may be a page, and so may an application that is built like one."""
     async with stage(tmp_path) as staged:
