@@ -54,9 +54,10 @@ class OpenRequests:
         """
         if not self.shutting_down:
             self.shutting_down = True
-            asyncio.get_running_loop().call_later(seconds, self._end_all)
+            asyncio.get_running_loop().call_later(seconds, self.end_all)
 
-    def _end_all(self) -> None:
+    def end_all(self) -> None:
+        """End what is open, and whatever is begun from now on."""
         self._too_late = True
         for presence in tuple(self._present):
             presence.end(Ended.SHUTTING_DOWN)

@@ -144,6 +144,7 @@ async def facade(
         listening,
         on_start=started.set,
         on_stop=lambda: open_requests.begin_shutdown(config.serve.shutdown_seconds),
+        on_leave=open_requests.end_all,
         stop_seconds=config.serve.shutdown_seconds,
     )
     url = f"http://127.0.0.1:{listening.getsockname()[1]}"

@@ -20,6 +20,8 @@ KEEP_ALIVE_SECONDS: Final = 75
 """How long an idle connection of a client is kept; longer than common clients keep theirs."""
 TICK_SECONDS: Final = 1.0
 """How often the date of the replies is set."""
+LAST_WORD_SECONDS: Final = 0.5
+"""How long clients have to be told that nothing more comes, where the process leaves at once."""
 GRACE_SECONDS: Final = 2.0
 """How much longer than its requests the server itself may take to end."""
 
@@ -76,6 +78,7 @@ class HTTPServer:
         listening: A bound socket, closed at the end.
         on_start: Called on the event loop once clients can connect.
         on_stop: Called on the event loop when no new connection is taken any more.
+        on_leave: Called on the event loop when open requests are to end at once.
         stop_seconds: How long open requests may take after that.
     """
 
@@ -86,12 +89,14 @@ class HTTPServer:
         *,
         on_start: Callable[[], None],
         on_stop: Callable[[], None],
+        on_leave: Callable[[], None],
         stop_seconds: float,
     ) -> None:
         self._app = app
         self._listening = listening
         self._on_start = on_start
         self._on_stop = on_stop
+        self._on_leave = on_leave
         self._stop_seconds = stop_seconds
 
     async def serve(self, interruption: Interruption) -> None:
@@ -139,16 +144,17 @@ class HTTPServer:
         )
         server = Server(config)
         with interruption.listening():
-            leaves = asyncio.ensure_future(_leave(server, interruption))
+            leaves = asyncio.ensure_future(self._leave(server, interruption))
             try:
                 await server.serve(sockets=[self._listening])
             finally:
                 leaves.cancel()
 
-
-async def _leave(server: Any, interruption: Interruption) -> None:
-    await interruption.leaving.wait()
-    server.force_exit = True
+    async def _leave(self, server: Any, interruption: Interruption) -> None:
+        await interruption.leaving.wait()
+        self._on_leave()
+        await asyncio.sleep(LAST_WORD_SECONDS)
+        server.force_exit = True
 
 
 def run_on_fast_loop(main: Callable[[], Any]) -> Any:

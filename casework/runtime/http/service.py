@@ -20,9 +20,12 @@ from casework.facade.request_line import RequestLine
 from casework.runtime.http.durable_calls import PackagedCalls
 from casework.runtime.http.request_log import RequestLog, open_request_log
 from casework.runtime.http.server import Address, HTTPServer, run_on_fast_loop
+from casework.runtime.run.descriptors import allow_files
 from casework.runtime.run.interruption import Interruption
 from casework.runtime.workspace import Workspace
 
+OPEN_FILES: Final = 65_536
+"""Clients, connections that they keep, providers and files; shells often allow 1024."""
 YOUNG_OBJECTS: Final = 20_000
 """How many new objects come before the collector looks; a request leaves few cycles behind."""
 
@@ -85,6 +88,7 @@ class Service:
         listening = self.address.bound()
         host, port = listening.getsockname()[:2]
         url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+        allow_files(OPEN_FILES)
         log = open_request_log(self.workspace.project.runtime, self.workspace.clock)
         try:
             run_on_fast_loop(
@@ -121,6 +125,7 @@ class Service:
             listening,
             on_start=on_start,
             on_stop=stop,
+            on_leave=open_requests.end_all,
             stop_seconds=settings.shutdown_seconds,
         )
         gc.freeze()

@@ -1,4 +1,4 @@
-"""How many operations may be in flight with the open files that the system allows."""
+"""How many files may be open, and how many operations in flight with them."""
 
 from __future__ import annotations
 
@@ -18,14 +18,17 @@ def affordable_concurrency(wanted: int) -> int:
     The process first allows itself as many files as it needs and its owner permits. A commit that
     finds no descriptor after a paid call would lose that call, so fewer operations are begun.
     """
-    allowed = _allow(FILES_ASIDE + wanted * FILES_PER_OPERATION)
+    allowed = allow_files(FILES_ASIDE + wanted * FILES_PER_OPERATION)
     if allowed is None:
         return wanted
     return max(1, min(wanted, (allowed - FILES_ASIDE) // FILES_PER_OPERATION))
 
 
-def _allow(needed: int) -> int | None:
-    """Raise the limit of open files if need be, and return it; None where there is none."""
+def allow_files(needed: int) -> int | None:
+    """Let this process open so many files, or as many as its owner permits, and return how many.
+
+    None where there is no limit. A limit that is higher already stays.
+    """
     try:
         resource = importlib.import_module("resource")  # not on every system
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)

@@ -89,6 +89,24 @@ async def test_new_requests_are_refused_meanwhile(tmp_path: Path) -> None:
         assert [1] == staged.calls
 
 
+async def test_the_second_order_ends_all_at_once(tmp_path: Path) -> None:
+    """Nobody is waited for, and everybody is told in the shape of other errors."""
+    async with stage(tmp_path, PATIENT) as staged:
+        client = await staged.client()
+        client.send(CHAT, asking("[[fault:hang=3]]Hello.", stream=True))
+        await client.until(b"said")
+        waiting = asyncio.ensure_future(staged.served.say("[[fault:hang]]"))
+        await staged.near.until(lambda upstream: upstream.active == 2)
+        staged.served.interruption.press()
+        await _ending(staged)
+        staged.served.interruption.press()
+        reply = await waiting
+        assert (503, "shutting_down") == (reply.status, reply.code)
+        rest = await client.rest()
+        assert (1, 0) == (rest.count(b'"code":"shutting_down"'), rest.count(b"[DONE]"))
+        await staged.near.until(lambda upstream: upstream.open_connections == 0)
+
+
 async def test_whoever_watches_is_told_over_an_open_connection(tmp_path: Path) -> None:
     """The process lives, and is not ready."""
     async with stage(tmp_path, PATIENT) as staged:
