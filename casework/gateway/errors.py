@@ -51,7 +51,8 @@ class FailureKind(StrEnum):
     DATA_MISSING = "data_missing"
     """An earlier answer has nothing where the pipeline reads it; nobody was asked."""
     LIMIT_REACHED = "limit_reached"
-    """A configured limit of calls is reached; the provider was not asked."""
+    """A configured limit of calls, or this machine's limit of open files, is reached; the provider
+    was not asked."""
     UNKNOWN = "unknown"
     """An adapter raised something that it should not; a defect to report."""
 

@@ -307,9 +307,11 @@ class _Walk(Generic[C, R, A]):
             self._health.begun(provider)  # how it ends is told by whoever has it
         elif failure is None:
             self._health.succeeded(provider, key, model)
-        elif failure.kind is FailureKind.TIMEOUT and self._hurried:
+        elif failure.kind is FailureKind.LIMIT_REACHED or (
+            failure.kind is FailureKind.TIMEOUT and self._hurried
+        ):
             self._abandoned(target)
-        elif failure.kind is not FailureKind.LIMIT_REACHED:
+        else:
             self._health.failed(provider, key, model, failure=failure)
         return verdict
 

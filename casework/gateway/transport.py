@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import codecs
+import errno
 import socket
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
@@ -46,6 +47,8 @@ ENDING_SECONDS: Final = 1.0
 """So long a server may take from the last event of a stream to the end of its reply."""
 
 _LAST: Final = b"[DONE]"
+FILES_WAIT_SECONDS: Final = 1.0
+"""When somebody may ask again who found no file left for a connection."""
 SILENT_EVENTS: Final = 16
 """As much as so many of the longest events may come as comments and blank lines, without any."""
 
@@ -60,6 +63,7 @@ _BROKEN: Final = (
     EventTooLongError,
 )
 """What can go wrong on the way."""
+_NO_FILE_LEFT: Final = (errno.EMFILE, errno.ENFILE)
 
 _Result = TypeVar("_Result")
 
@@ -289,19 +293,28 @@ async def _refusal(answer: Answer, deadline: Deadline) -> ProviderFailure:
 
 def _failure(error: Exception, *, sent: bool) -> ProviderFailure:
     """Tell what went wrong on the way as a failure."""
+    if isinstance(error, OSError) and error.errno in _NO_FILE_LEFT:
+        # The server is not at fault: this machine lets nobody be asked for now.
+        return ProviderFailure(
+            FailureKind.LIMIT_REACHED, retry_after_seconds=FILES_WAIT_SECONDS, sent=False
+        )
+    return ProviderFailure(_kind_of(error), sent=sent)
+
+
+def _kind_of(error: Exception) -> FailureKind:
     match error:
         case TimeoutError(errno=None):
-            return ProviderFailure(FailureKind.TIMEOUT, sent=sent)
+            return FailureKind.TIMEOUT
         case socket.gaierror() | UnicodeError():
-            return ProviderFailure(FailureKind.DNS_ERROR, sent=sent)
+            return FailureKind.DNS_ERROR
         case ssl.SSLCertVerificationError():
-            return ProviderFailure(FailureKind.TLS_ERROR, sent=sent)
+            return FailureKind.TLS_ERROR
         case NotHTTPError() | BadBodyError():
-            return ProviderFailure(FailureKind.MALFORMED_RESPONSE)
+            return FailureKind.MALFORMED_RESPONSE
         case BodyTooLargeError() | EventTooLongError():
-            return ProviderFailure(FailureKind.RESPONSE_TOO_LARGE)
+            return FailureKind.RESPONSE_TOO_LARGE
         case _:
-            return ProviderFailure(FailureKind.CONNECT_ERROR, sent=sent)
+            return FailureKind.CONNECT_ERROR
 
 
 def _written(method: str, request: HTTPRequest) -> tuple[Origin, tuple[bytes, bytes]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import gzip
 import socket
 from collections.abc import AsyncIterator
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 
 from casework.gateway.clock import Deadline, ManualClock
+from casework.gateway.connection_pool import ConnectionPool
 from casework.gateway.errors import FailureKind, ProviderFailure
 from casework.gateway.messages import Credential
 from casework.gateway.transport import HTTPTransport
@@ -287,6 +289,21 @@ async def test_localhost_asks_no_resolver(
     async with RawServer([answer(body=b"here")]) as server:
         url = server.base_url.replace("127.0.0.1", name)
         assert b"here" == await transport.post_json(request(url), deadline=within(20))
+
+
+@pytest.mark.parametrize("number", [errno.EMFILE, errno.ENFILE])
+async def test_no_server_is_blamed_for_what_this_machine_lacks(
+    transport: HTTPTransport, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    """Where no file is left for a connection, nobody was asked, and a moment later somebody may."""
+
+    async def refuse(*_: object) -> None:
+        raise OSError(number, "Too many open files")
+
+    monkeypatch.setattr(ConnectionPool, "_opened", refuse)
+    found = await failure(transport, "http://127.0.0.1:1/v1")
+    assert (FailureKind.LIMIT_REACHED, False) == (found.kind, found.sent)
+    assert 1.0 == found.retry_after_seconds
 
 
 async def test_a_closed_port_is_a_connect_error(transport: HTTPTransport) -> None:
