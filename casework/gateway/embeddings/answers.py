@@ -60,9 +60,13 @@ def judge_embeddings(reply: EmbeddingReply, inputs_count: int) -> Verdict[Embedd
     guess.
     """
     try:
-        shape = read_list(reply.body.removeprefix(codecs.BOM_UTF8))
+        return _judged(reply, inputs_count)
     except NOT_JSON:
         return Rejected(FailureKind.MALFORMED_RESPONSE)
+
+
+def _judged(reply: EmbeddingReply, inputs_count: int) -> Verdict[EmbeddingAnswer]:
+    shape = read_list(reply.body.removeprefix(codecs.BOM_UTF8))
     if not is_null(shape.error):
         return Rejected(failure_told(shape.error).kind)
     _, usage = usage_of(shape.usage)

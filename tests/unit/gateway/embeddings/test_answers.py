@@ -109,6 +109,11 @@ def test_a_reply_that_is_not_one_vector_for_each_input_is_malformed(
         b'{"data": [{"index": 99999999999999999999999, "embedding": [1]}]}',
         b'{"data": [{"index": 0, "embedding": [NaN]}]}',
         b'{"data": [{"index": 0, "embedding": [1]}], "error": {"message": "overloaded"}}',
+        b'{"error": {"code": "\xff"}}',
+        b'{"error": {"\xff": "x"}}',
+        b'{"error": {"code": "\\ud800"}}',
+        b'{"data": [{"index": 0, "embedding": [1]}], "usage": {"prompt_tokens": 1, "\xff": 2}}',
+        b'{"data": [{"index": 0, "embedding": "\xff"}]}',
     ],
 )
 def test_what_is_no_list_of_vectors_is_malformed(body: bytes) -> None:
