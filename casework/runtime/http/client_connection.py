@@ -106,7 +106,12 @@ class ClientConnection(HttpToolsProtocol):
     def send_400_response(self, msg: str) -> None:  # noqa: ARG002 - the parser's own words
         """Refuse what cannot be read, in the shape of every other error, and close."""
         latest: RequestResponseCycle | None = self.cycle
-        if latest is None or latest.response_complete:
+        half_read = latest is not None and latest.more_body and not self.pipeline
+        if (
+            latest is None
+            or latest.response_complete
+            or (half_read and not latest.response_started)
+        ):
             status, body = self._refusal.status, self._refusal.body("")
             head = b"HTTP/1.1 %d %b\r\ncontent-type: application/json\r\ncontent-length: %d\r\n"
             self.transport.write(head % (status, _REASONS[status], len(body)))

@@ -101,7 +101,8 @@ async def test_trailers_without_end_are_not_kept(tmp_path: Path) -> None:
         client = await staged.client()
         chunk = b"%x\r\n%b\r\n0\r\nX-Trailer: " % (len(BODY), BODY)
         client.writer.write(head("Transfer-Encoding: chunked") + chunk + b"t" * 200_000)
-        assert b"" == await client.rest_or_reset()
+        told = await client.rest_or_reset()  # a reset, for what is left unread, may take it away
+        assert not told or told.startswith(b"HTTP/1.1 431 ")
         assert 200 == (await staged.served.chat()).status
 
 
@@ -115,6 +116,8 @@ GARBAGE = (
     b"GET /\xff\xfe HTTP/1.1\r\nHost: x\r\n\r\n",
     head(method="CONNECT", path="elsewhere:443"),
     head(version="9.9"),
+    head("Transfer-Encoding: chunked") + b"-5\r\nhello\r\n0\r\n\r\n",
+    head("Transfer-Encoding: chunked") + b"5\r\nhelloX",
 )
 
 
