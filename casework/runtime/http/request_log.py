@@ -19,7 +19,8 @@ from casework.runner.rotated_file import RotatedFile
 
 LINES_MAX: Final = 10_000
 """Most lines that wait to be written; those beyond are lost and counted."""
-BATCH_LINES: Final = 1000
+BATCH_LINES: Final = 100
+"""Most lines written in one go; while they are put into words, no request is served."""
 BATCH_SECONDS: Final = 0.5
 CLOSE_SECONDS: Final = 2.0
 

@@ -184,12 +184,12 @@ def test_lines_are_written_in_order(tmp_path: Path) -> None:
     """Whole batches first, and the rest with the next ones or at the end."""
     path = tmp_path / "logs" / "requests.jsonl"
     log = log_at(path)
-    for number in range(2 * BATCH_LINES + 500):
+    for number in range(5 * BATCH_LINES // 2):
         log.take(line(number))
     assert log.write()
-    assert (list(range(2 * BATCH_LINES)), 500) == (ids(path), log.waiting)
+    assert (list(range(2 * BATCH_LINES)), BATCH_LINES // 2) == (ids(path), log.waiting)
     assert log.write()
-    assert list(range(2 * BATCH_LINES + 500)) == ids(path)
+    assert list(range(5 * BATCH_LINES // 2)) == ids(path)
     assert (0, 0) == (log.waiting, log.lost)
 
 
