@@ -16,6 +16,8 @@ HEAD_BYTES_MAX: Final = 64 * 1024
 """Longest head of a request, and most that may arrive without meaning anything yet."""
 ARRIVAL_SECONDS: Final = 60.0
 """How long a request may take to arrive whole."""
+TAKING_SECONDS: Final = 60.0
+"""How long a client may take nothing of a reply that is said, and waits for it here."""
 PIPELINED_MAX: Final = 8
 """Most requests that are read while an earlier one is answered; beyond them, a client that leaves
 is noticed when that one has ended."""
@@ -41,6 +43,7 @@ class ClientConnection(HttpToolsProtocol):
         """Requests that had come before the latest one, while it was not their end yet."""
         self._awaits_head = True
         self._arrival: TimerHandle | None = None
+        self._taking: TimerHandle | None = None
         self._quiet_bytes = 0
         """How much has arrived since something was last understood."""
         self._refusal = _NOT_HTTP
@@ -54,8 +57,9 @@ class ClientConnection(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Tell the request that is being answered, be it the latest to have arrived or not."""
         super().connection_lost(exc)
-        if self._arrival is not None:
-            self._arrival.cancel()
+        for timer in (self._arrival, self._taking):
+            if timer is not None:
+                timer.cancel()
         for cycle in self._earlier:
             if not cycle.response_complete:
                 cycle.disconnected = True
@@ -103,6 +107,26 @@ class ClientConnection(HttpToolsProtocol):
         if self.cycle.response_complete and self.timeout_keep_alive_task is None:
             self._wait_for_next()
 
+    def on_response_complete(self) -> None:
+        """Go on to the next request, and see that this reply is taken."""
+        super().on_response_complete()
+        if self.flow.write_paused or self.transport.is_closing():
+            self._mind_taking()
+
+    def resume_writing(self) -> None:
+        """Go on saying what the client takes again."""
+        super().resume_writing()
+        if self._taking is not None:
+            self._taking.cancel()
+            self._taking = None
+        if self.transport.is_closing():
+            self._mind_taking()
+
+    def timeout_keep_alive_handler(self) -> None:
+        """Close after a while in which nothing more was asked."""
+        super().timeout_keep_alive_handler()
+        self._mind_taking()
+
     def send_400_response(self, msg: str) -> None:  # noqa: ARG002 - the parser's own words
         """Refuse what cannot be read, in the shape of every other error, and close."""
         latest: RequestResponseCycle | None = self.cycle
@@ -126,6 +150,23 @@ class ClientConnection(HttpToolsProtocol):
                 self.send_400_response("")
         elif self._arrival is None:
             self._arrival = self.loop.call_later(ARRIVAL_SECONDS, self._overdue)
+
+    def _mind_taking(self) -> None:
+        """Hang up on a client that takes nothing of what is said to it.
+
+        To be called where nothing is added to what waits: after a reply, while writing is paused or
+        the connection is being closed, for which that would have to be taken first.
+        """
+        waiting = self.transport.get_write_buffer_size()
+        if waiting and self._taking is None:
+            self._taking = self.loop.call_later(TAKING_SECONDS, self._look_whether_taken, waiting)
+
+    def _look_whether_taken(self, waiting: int) -> None:
+        self._taking = None
+        if self.transport.get_write_buffer_size() < waiting:
+            self._mind_taking()
+        else:
+            self.transport.abort()
 
     def _wait_for_next(self) -> None:
         self.timeout_keep_alive_task = self.loop.call_later(

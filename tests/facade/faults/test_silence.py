@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 from casework.gateway.http_connection import BUFFER_BYTES_MAX
+from casework.runtime.http import client_connection
+from casework.runtime.http.client_connection import ClientConnection
 from tests.facade.faults.stage import CHAT, QUICK, Stage, asking, stage
 from tests.facade.faults.test_broken_streams import errors_in, finishes_in
 
@@ -131,6 +133,27 @@ async def test_a_client_that_is_slow_gets_everything(tmp_path: Path) -> None:
             await asyncio.sleep(0)
         assert read > size
         assert last.endswith(b"data: [DONE]\n\n\r\n0\r\n\r\n")
+
+
+async def test_whole_replies_that_nobody_takes_are_not_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A client that asks and asks and reads nothing is hung up on as well."""
+    monkeypatch.setattr(client_connection, "TAKING_SECONDS", 0.05)
+    hung_up = asyncio.Event()
+    lost = ClientConnection.connection_lost
+
+    def heard(connection: ClientConnection, exc: Exception | None) -> None:
+        lost(connection, exc)
+        hung_up.set()
+
+    monkeypatch.setattr(ClientConnection, "connection_lost", heard)
+    async with stage(tmp_path) as staged:
+        client = await staged.client(buffer_bytes=1024)
+        client.writer.write(b"GET /openapi.json HTTP/1.1\r\nHost: x\r\n\r\n" * 3000)
+        async with asyncio.timeout(20):
+            await hung_up.wait()
+        assert (await client.rest_or_reset()).count(b"HTTP/1.1 200") < 3000
 
 
 async def test_an_error_that_nobody_takes_is_not_waited_for(
