@@ -80,10 +80,12 @@ class Report:
         for told in sorted(tally.told.keys() - allowed):
             self.demand(f"{tally.told[told]} x {told}", holds=False)
 
-    def demand_level(self, name: str, first: float, last: float) -> None:
-        """Take note of memory that must not grow."""
+    def demand_level(self, name: str, tally: Tally, *, since_quarter: int) -> None:
+        """Take note of memory that must not grow from some quarter of the time to the last."""
+        quarters = tally.quarters()
+        first, last = quarters[since_quarter], quarters[-1]
         most = first + max(GROWTH_MIB_MAX, first * GROWTH_SHARE_MAX)
-        line = f"{name}: first quarter {first:.1f} MiB, last quarter {last:.1f} MiB"
+        line = f"{name}: {', '.join(f'{its:.1f}' for its in quarters)} MiB in the quarters of it"
         self.demand(line, holds=last <= most)
 
 
@@ -106,7 +108,7 @@ async def soak(watched: Service, requests: int, *, concurrency: int = CONCURRENC
     elapsed = time.perf_counter() - begun
     report.lines.append(f"{requests:,} requests in {elapsed:,.0f} s, {requests / elapsed:,.0f}/s")
     report.demand_told(tally, SOUND)
-    report.demand_level("resident", *tally.quarters())
+    report.demand_level("resident", tally, since_quarter=0)
     await ends_well(report, watched, tally, files_before)
     return report
 
@@ -151,7 +153,6 @@ class Outage:
             tasks = [asyncio.ensure_future(one) for one in work]
             await self._watch(clients, self._before, self._around_seconds)
             self._disk.refuse()
-            await self._watch(clients, Tally(), 1.0)  # of what was under way when it began
             await self._watch(clients, self._during, self._seconds, refusing=True)
             self._disk.relent()
             recovered = await self._recovery(clients)
@@ -171,7 +172,10 @@ class Outage:
     async def _watch(
         self, clients: Clients, tally: Tally, seconds: float, *, refusing: bool = False
     ) -> None:
-        """Note in a tally what clients are told for a while, and what the service uses."""
+        """Note in a tally what clients are told for a while, and what the service uses.
+
+        What begins afterwards belongs to none, so that the disk can change its mind in between.
+        """
         clients.tally = tally
         until = time.perf_counter() + seconds
         while (left := until - time.perf_counter()) > 0:
@@ -179,10 +183,12 @@ class Outage:
                 self._disk.refuse()
             tally.look(self._watched)
             await asyncio.sleep(min(left, 1.0))
+        clients.tally = Tally()
+        if tally.open:
+            await tally.all_told.wait()
 
     async def _recovery(self, clients: Clients) -> float | None:
         """Return after how many seconds a call is kept again; None if none is for too long."""
-        clients.tally = Tally()
         begun = time.perf_counter()
         while time.perf_counter() - begun < RECOVERY_SECONDS:
             if await clients.kept(next(self._keys)) == 200:
@@ -215,7 +221,8 @@ class Outage:
         report.lines.append(
             f"resident before {statistics.median(self._before.resident_mib):.1f} MiB"
         )
-        report.demand_level("while the disk refuses", *self._during.quarters())
+        # First the lines of the request log that wait for the disk grow to their most.
+        report.demand_level("while the disk refuses", self._during, since_quarter=2)
         report.lines.append(f"resident after {statistics.median(self._after.resident_mib):.1f} MiB")
         took = f"{recovered:.2f} s" if recovered is not None else f"more than {RECOVERY_SECONDS} s"
         report.demand(f"a call is kept again after {took}", holds=recovered is not None)

@@ -78,8 +78,16 @@ class Tally:
 
     told: Counter[str] = field(default_factory=Counter)
     """By kind of request and what came of it."""
+    open: int = 0
+    """Requests whose answers belong here and have not come yet."""
+    all_told: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set while none is open."""
     resident_mib: list[float] = field(default_factory=list)
     files: list[int] = field(default_factory=list)
+
+    def note(self, kind: str, told: str) -> None:
+        """Take note of what came of one request."""
+        self.told[f"{kind} {told}"] += 1
 
     def look(self, watched: Service) -> None:
         """Look once at what the service uses."""
@@ -87,9 +95,10 @@ class Tally:
         self.resident_mib.append(resident)
         self.files.append(files)
 
-    def quarters(self) -> tuple[float, float]:
-        """Return the median resident memory of the first quarter of the looks, and of the last."""
-        return median(quarter(self.resident_mib, 0)), median(quarter(self.resident_mib, 3))
+    def quarters(self) -> list[float]:
+        """Return the median resident memory of each quarter of the looks."""
+        size = max(len(self.resident_mib) // 4, 1)
+        return [median(self.resident_mib[at * size :][:size] or [0.0]) for at in range(4)]
 
     def lines(self) -> Iterator[str]:
         """Yield what clients were told, a line for each kind."""
@@ -99,19 +108,13 @@ class Tally:
             yield f"  {kind}: " + ", ".join(sorted(parts))
 
 
-def quarter(values: list[float], number: int) -> list[float]:
-    """Return a quarter of the values, counted from 0; of very few, all."""
-    size = len(values) // 4
-    return values[number * size : (number + 1) * size] if size else values
-
-
 class Clients:
     """Asks for answers of every kind.
 
     Args:
         session: Carries the requests.
         watched: Whom they ask.
-        tally: Where they note what they are told.
+        tally: Where they note what they are told of requests that begin from now on.
         chance: What is drawn from.
     """
 
@@ -122,7 +125,7 @@ class Clients:
         self._watched = watched
         self.tally = tally
         self._chance = chance
-        self._mix: list[tuple[float, Callable[[], Awaitable[None]]]] = [
+        self._mix: list[tuple[float, Callable[[Tally], Awaitable[None]]]] = [
             (0.01, self.leaving),
             (0.10, self.embedding),
             (0.25, self.stream),
@@ -133,70 +136,82 @@ class Clients:
         """Make a request of some kind; what goes wrong is noted, and nothing is raised."""
         drawn = self._chance.random()
         kind = next(kind for below, kind in self._mix if drawn < below)
-        try:
-            await kind()
-        except (aiohttp.ClientError, TimeoutError) as error:
-            self._note(kind.__name__, type(error).__name__)
+        with self._noted() as tally:
+            try:
+                await kind(tally)
+            except (aiohttp.ClientError, TimeoutError) as error:
+                tally.note(kind.__name__, type(error).__name__)
 
-    async def whole(self, model: str = "mix") -> None:
+    async def whole(self, tally: Tally, model: str = "mix") -> None:
         """Ask for a whole answer."""
         async with self._post("chat/completions", chat_body(model, tokens=TOKENS)) as reply:
             await reply.read()
-            self._note("whole", str(reply.status))
+            tally.note("whole", str(reply.status))
 
-    async def stream(self) -> None:
+    async def stream(self, tally: Tally) -> None:
         """Ask for a stream and read it to its end."""
         body = chat_body("mix", tokens=CHUNKS, stream=True)
         async with self._post("chat/completions", body) as reply:
             text = await reply.read()
         if reply.status != 200:
-            self._note("stream", str(reply.status))
+            tally.note("stream", str(reply.status))
         elif text.endswith(b"data: [DONE]\n\n"):
-            self._note("stream", "whole")
+            tally.note("stream", "whole")
         else:
-            self._note("stream", "broken off, told" if b'"error"' in text else "broken off, untold")
+            tally.note("stream", "broken off, told" if b'"error"' in text else "broken off, untold")
 
-    async def embedding(self) -> None:
+    async def embedding(self, tally: Tally) -> None:
         """Ask for the vectors of some texts."""
         texts = [f"text {self._chance.random()}" for _ in range(self._chance.randint(1, 3))]
         async with self._post("embeddings", {"model": "mix", "input": texts}) as reply:
             found = await reply.json()
             whole = reply.status == 200 and len(found["data"]) == len(texts)
-            self._note("embedding", "whole" if whole else str(reply.status))
+            tally.note("embedding", "whole" if whole else str(reply.status))
 
-    async def leaving(self) -> None:
+    async def leaving(self, tally: Tally) -> None:
         """Leave: before anything has come, or in the midst of a stream."""
         if self._chance.random() < 0.5:
             try:
                 async with asyncio.timeout(self._chance.random() * LEAVES_WITHIN_SECONDS):
-                    await self.whole("slow")
+                    await self.whole(tally, "slow")
             except TimeoutError:
-                self._note("leaving", "before an answer")
+                tally.note("leaving", "before an answer")
             return
         body = chat_body("paced", tokens=CHUNKS, stream=True)
         async with self._post("chat/completions", body) as reply:
             await reply.content.readany()
             reply.close()
-        self._note("leaving", "in a stream")
+        tally.note("leaving", "in a stream")
 
     async def kept(self, key: str) -> int:
         """Make a call that is kept under a key, and return the status."""
         headers = {"Idempotency-Key": key}
         body = chat_body("steady", tokens=TOKENS)
-        async with self._post("chat/completions", body, headers) as reply:
-            found = await reply.json()
-            code = "" if reply.status == 200 else f" {found['error']['code']}"
-            self._note("kept", f"{reply.status}{code}")
-            return reply.status
+        with self._noted() as tally:
+            async with self._post("chat/completions", body, headers) as reply:
+                found = await reply.json()
+                code = "" if reply.status == 200 else f" {found['error']['code']}"
+                tally.note("kept", f"{reply.status}{code}")
+                return reply.status
+
+    @contextmanager
+    def _noted(self) -> Iterator[Tally]:
+        """Give the tally that a request belongs to from its beginning to its end."""
+        tally = self.tally
+        tally.open += 1
+        tally.all_told.clear()
+        try:
+            yield tally
+        finally:
+            tally.open -= 1
+            if not tally.open:
+                tally.all_told.set()
 
     def _post(
         self, path: str, body: object, headers: Mapping[str, str] | None = None
     ) -> aiohttp.client._RequestContextManager:
         headers = {**self._watched.headers, **(headers or {})}
         return self._session.post(f"{self._watched.url}/v1/{path}", json=body, headers=headers)
-
-    def _note(self, kind: str, told: str) -> None:
-        self.tally.told[f"{kind} {told}"] += 1
 
 
 def session() -> aiohttp.ClientSession:
