@@ -19,13 +19,17 @@ ARRIVAL_SECONDS: Final = 60.0
 TAKING_SECONDS: Final = 60.0
 """How long a client may take nothing of a reply that is said, and waits for it here."""
 PIPELINED_MAX: Final = 8
-"""Most requests that are read while an earlier one is answered; beyond them, a client that leaves
-is noticed when that one has ended."""
+"""About how many requests are read while an earlier one is answered; beyond them, a client that
+leaves is noticed when that one has ended."""
+PIECE_BYTES: Final = 1024
+"""So much is read at a time of what holds many requests, which take a hundred times as much room
+once they are read."""
 
 _NOT_HTTP: Final = ErrorReply(400, "the request is no valid HTTP/1.1", "invalid_http")
 _HEAD_TOO_LONG: Final = ErrorReply(
     431, f"the head of the request is longer than {HEAD_BYTES_MAX} bytes", "head_too_large"
 )
+_HEAD_END: Final = b"\r\n\r\n"
 _REASONS: Final = {400: b"Bad Request", 431: b"Request Header Fields Too Large"}
 _UPGRADE: Final = re.compile(rb"(?<=\r\n)upgrade(?=[ \t]*:)", re.IGNORECASE)
 
@@ -41,6 +45,8 @@ class ClientConnection(HttpToolsProtocol):
         super().__init__(*args, **named)
         self._earlier: list[RequestResponseCycle] = []
         """Requests that had come before the latest one, while it was not their end yet."""
+        self._unread = b""
+        """What has arrived, and is read when there is room for further requests."""
         self._awaits_head = True
         self._arrival: TimerHandle | None = None
         self._taking: TimerHandle | None = None
@@ -60,21 +66,19 @@ class ClientConnection(HttpToolsProtocol):
         for timer in (self._arrival, self._taking):
             if timer is not None:
                 timer.cancel()
+        self._unread = b""
         for cycle in self._earlier:
             if not cycle.response_complete:
                 cycle.disconnected = True
                 cycle.message_event.set()
 
     def data_received(self, data: bytes) -> None:
-        """Read what has come."""
-        if self._awaits_head and b"pgrade" in data:
-            data = _without_upgrade(data)
-        self._quiet_bytes += len(data)
-        super().data_received(data)
-        if self._quiet_bytes or not self._awaits_head:
-            self._mind_arrival()
-        if self.pipeline and self._has_room():
-            self.flow.resume_reading()
+        """Read what has come, unless there is enough to be answered already."""
+        if self._unread:
+            self._unread += data
+            self.flow.pause_reading()  # the application looks now and then whether there is more
+        else:
+            self._read(data)
 
     def on_headers_complete(self) -> None:
         """Let a request in, unless its head is too long."""
@@ -88,6 +92,7 @@ class ClientConnection(HttpToolsProtocol):
         super().on_headers_complete()
         self.headers = []  # for fields behind the body, which come too late to mean anything
         if self.pipeline and earlier is not None:
+            self._earlier = [one for one in self._earlier if not one.response_complete]
             self._earlier.append(earlier)
         elif self._earlier:
             self._earlier.clear()
@@ -110,6 +115,9 @@ class ClientConnection(HttpToolsProtocol):
     def on_response_complete(self) -> None:
         """Go on to the next request, and see that this reply is taken."""
         super().on_response_complete()
+        if self._unread:
+            unread, self._unread = self._unread, b""
+            self._read(unread)
         if self.flow.write_paused or self.transport.is_closing():
             self._mind_taking()
 
@@ -121,6 +129,11 @@ class ClientConnection(HttpToolsProtocol):
             self._taking = None
         if self.transport.is_closing():
             self._mind_taking()
+
+    def shutdown(self) -> None:
+        """Answer what was read, and nothing further."""
+        self._unread = b""
+        super().shutdown()
 
     def timeout_keep_alive_handler(self) -> None:
         """Close after a while in which nothing more was asked."""
@@ -141,6 +154,30 @@ class ClientConnection(HttpToolsProtocol):
             self.transport.write(head % (status, _REASONS[status], len(body)))
             self.transport.write(b"connection: close\r\n\r\n" + body)
         self.transport.close()
+
+    def _read(self, data: bytes) -> None:
+        if self._awaits_head and b"pgrade" in data:
+            data = _without_upgrade(data)
+        if data.count(_HEAD_END) <= PIPELINED_MAX:
+            self._parse(data)
+        else:
+            place = 0
+            while place < len(data) and not self.transport.is_closing():
+                if len(self.pipeline) >= PIPELINED_MAX:
+                    self._unread = data[place:]
+                    break
+                self._parse(data[place : place + PIECE_BYTES])
+                place += PIECE_BYTES
+        if self._unread:
+            self.flow.pause_reading()
+        elif self.pipeline and self._has_room():
+            self.flow.resume_reading()
+
+    def _parse(self, data: bytes) -> None:
+        self._quiet_bytes += len(data)
+        super().data_received(data)
+        if self._quiet_bytes or not self._awaits_head:
+            self._mind_arrival()
 
     def _mind_arrival(self) -> None:
         """Bound what a request that has not come whole yet may send, and how long."""

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from casework.runtime.http import client_connection
+from casework.runtime.http.client_connection import ClientConnection
 from tests.facade.faults.stage import CHAT, EMBEDDINGS, Wired, asking, replies_in, stage
 from tests.support.key_files import key_entry, key_file
 
@@ -153,6 +154,32 @@ async def test_requests_sent_ahead_are_answered_in_their_order(tmp_path: Path) -
             assert f"Number {number}." in (await client.reply()).body.decode()
         client.leave()
         assert [5] == staged.calls
+
+
+async def test_a_flood_of_requests_is_read_as_it_is_answered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many arrive at once, few are kept in any form but their bytes, and all are served."""
+    flood = 3000
+    kept: list[int] = []
+    complete = ClientConnection.on_response_complete
+
+    def completed(connection: ClientConnection) -> None:
+        kept.append(len(connection.pipeline))
+        complete(connection)
+
+    monkeypatch.setattr(ClientConnection, "on_response_complete", completed)
+    async with stage(tmp_path) as staged:
+        client = await staged.client()
+        client.send(CHAT, asking("[[fault:wait=0.3]]Hello."))
+        await staged.near.until(lambda upstream: upstream.active == 1)
+        client.writer.write(b"GET / HTTP/1.1\r\n\r\n" * flood)
+        told = b""
+        async with asyncio.timeout(30):
+            while told.count(b"HTTP/1.1 200") <= flood:
+                told += await client.reader.read(65_536)
+        assert flood + 1 == len(kept)
+        assert max(kept) < 100
 
 
 @pytest.mark.parametrize("together", [True, False])
