@@ -32,7 +32,9 @@ from casework.strict_json import (
 )
 
 BACKTRACK_MAX: Final = 100_000
-"""Most steps that a pattern may take back on one string."""
+"""Most steps that a pattern may take back on one string, shared out where there are several."""
+BACKTRACK_ALLOWED: Final = 5000
+"""So many steps a pattern may take back however many there are."""
 
 PATTERN_BYTES_MAX: Final = 1024 * 1024
 """Largest pattern, compiled."""
@@ -145,10 +147,10 @@ def _compiled(content: bytes, engine: str) -> CompiledSchema:
 
 
 def _rust_validator(schema: JSONObject) -> jsonschema_rs.Draft202012Validator:
-    share = PATTERNS_BYTES_MAX // max(_patterns_in(schema), 1)
+    count = max(_patterns_in(schema), 1)
     patterns = jsonschema_rs.FancyRegexOptions(
-        backtrack_limit=BACKTRACK_MAX,
-        size_limit=min(max(share, PATTERN_BYTES_ALLOWED), PATTERN_BYTES_MAX),
+        backtrack_limit=max(BACKTRACK_MAX // count, BACKTRACK_ALLOWED),
+        size_limit=min(max(PATTERNS_BYTES_MAX // count, PATTERN_BYTES_ALLOWED), PATTERN_BYTES_MAX),
     )
     try:
         return jsonschema_rs.Draft202012Validator(

@@ -299,6 +299,10 @@ def test_no_schema_opens_a_socket_or_a_file(engine: str, monkeypatch: pytest.Mon
             {"patternProperties": {"^(a+)+$": {}}, "additionalProperties": False},
             {"a" * 40 + "!": 1},
         ),
+        (
+            {"items": {"anyOf": [{"pattern": f"^(?=a)(a|a)*(?!c)\\1[{i}]$"} for i in range(100)]}},
+            [f"{'a' * 40}b{i}" for i in range(20)],
+        ),
         ({"propertyNames": {"pattern": "^(a+)+$"}}, {"a" * 40 + "!": 1}),
         ({"items": {"pattern": "(x+x+)+y"}}, ["x" * 60_000]),
         ({"items": {"anyOf": [{"const": f"{i}"} for i in range(2000)]}}, ["none"] * 300),
