@@ -222,7 +222,7 @@ def print_rates(results: Results, gateways: Sequence[Gateway]) -> None:
             f"{results.of(name, 'c64', 'cpu_us'):.0f}",
             f"{results.added(name, 'c1', 'p50_ms'):.2f} ms",
             f"{results.added(name, 'c16', 'p99_ms'):.1f} ms",
-            f"{statistics.median(gateway.start_seconds or [NAN]):.2f} s",
+            f"{statistics.median(gateway.start_seconds or [0.0]):.2f} s",
             f"{resident_mib(gateway.process.pid):.0f}",
         ]
         print(f"{name:22}" + "".join(f"{cell:>10}" for cell in cells), end="")
