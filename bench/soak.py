@@ -20,6 +20,7 @@ import argparse
 import asyncio
 import json
 import random
+import signal
 import statistics
 import sys
 import tempfile
@@ -247,6 +248,7 @@ def main() -> None:
     options.add_argument("--around", type=float, default=30.0, help="seconds before and after it")
     options.add_argument("--folder", type=Path, default=None, help="where the project is made")
     chosen = options.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that nothing is left behind
     findings: list[str] = []
     with tempfile.TemporaryDirectory(dir=chosen.folder) as name:
         if chosen.requests is not None:
